@@ -1,0 +1,107 @@
+"""Where the control plane's programs come from: etcd, kube-apiserver and kubectl.
+
+In this order: ``KUBEBUILDER_ASSETS``, the cache, the published envtest archive, a build from Go modules. What was
+fetched or built stays in the cache, keyed by version. ``python -m tests.cluster.binaries`` prepares it ahead of the
+tests; parallel test workers that find nothing wait for the first of them to do it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster import envtest, go_build
+from tests.cluster.version import PROGRAMS, VERSION, Unavailable
+
+LOCK_TIMEOUT = 40 * 60.0
+"""Seconds to wait for another process that prepares the programs; a cold build takes 6 minutes on 2 busy cores."""
+
+Say = Callable[[str], None]
+
+
+def cache_folder() -> Path:
+    """The folder that keeps the programs of this version between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "mcp-connections" / f"kubernetes-{VERSION}"
+
+
+def missing_programs(folder: Path) -> list[str]:
+    """The programs that ``folder`` does not hold as executable files."""
+    return [name for name in PROGRAMS if not os.access(folder / name, os.X_OK)]
+
+
+def find_or_prepare(say: Say = lambda _: None) -> Path:
+    """The folder that holds all programs, fetched or built first where they are missing.
+
+    Raises Unavailable, which says what was tried and what to install.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        if missing := missing_programs(Path(assets)):
+            raise Unavailable(
+                f"KUBEBUILDER_ASSETS={assets} holds no executable {', '.join(missing)}: point it at a folder with "
+                f"{', '.join(PROGRAMS)}, or unset it to have them fetched or built"
+            )
+        return Path(assets)
+    folder = cache_folder()
+    if missing_programs(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _exclusive(folder.with_name(f".{folder.name}.lock")):
+            if missing := missing_programs(folder):
+                _prepare(folder, missing, say)
+    return folder
+
+
+def _prepare(folder: Path, missing: list[str], say: Say) -> None:
+    failures: list[str] = []
+    for source in (envtest.fetch, go_build.build):
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
+            try:
+                for program in source(missing, Path(scratch), say):
+                    folder.mkdir(exist_ok=True)
+                    program.chmod(0o755)
+                    program.replace(folder / program.name)
+                return
+            except Unavailable as error:
+                failures.append(str(error))
+                say(str(error))
+    raise Unavailable(
+        f"The tests need {', '.join(missing)} of Kubernetes {VERSION}, and none was found in {folder}.\n"
+        + "".join(f"  - {failure}\n" for failure in failures)
+        + "Install Go and make its module proxy reachable, or give access to GitHub releases, or put the programs into "
+        "a folder and set KUBEBUILDER_ASSETS to it."
+    )
+
+
+@contextmanager
+def _exclusive(lock: Path) -> Iterator[None]:
+    """Hold ``lock`` against other processes. The kernel releases it if this one dies."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    with lock.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"Another process has held {lock} for {LOCK_TIMEOUT:.0f} s: see what it is waiting for"
+                    ) from None
+                time.sleep(0.5)
+        for abandoned in lock.parent.glob(f"{lock.stem}-*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        print(find_or_prepare(lambda line: print(line, file=sys.stderr, flush=True)))
+    except Unavailable as error:
+        sys.exit(str(error))
