@@ -64,7 +64,7 @@ def _prepare(folder: Path, missing: list[str], say: Say) -> None:
     for source in (envtest.fetch, go_build.build):
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             try:
-                for program in source(missing, Path(scratch), say):
+                for program in source(missing_programs(folder), Path(scratch), say):
                     folder.mkdir(exist_ok=True)
                     program.chmod(0o755)
                     program.replace(folder / program.name)
