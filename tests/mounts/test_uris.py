@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from typing import Any
 
 import pytest
 import uritemplate
@@ -92,7 +93,7 @@ def test_different_uris_stay_different(one: tuple[str, str], other: tuple[str, s
 
 @given(prefix=PREFIXES, start=LITERAL_STARTS, tail=TEMPLATE_TAILS, values=VALUES)
 @settings(max_examples=150, deadline=None)
-def test_expanding_commutes_with_mapping(prefix: str, start: str, tail: str, values: dict[str, object]) -> None:
+def test_expanding_commutes_with_mapping(prefix: str, start: str, tail: str, values: dict[str, Any]) -> None:
     template = start + tail
 
     expanded = uritemplate.expand(public_uri(prefix, template), values)
@@ -109,7 +110,7 @@ def test_expanding_commutes_with_mapping(prefix: str, start: str, tail: str, val
 @example(prefix="p", template="x:{+x}", values={"x": "//host/a"})
 @example(prefix="p", template="{+x}", values={"x": "file:///a"})
 @example(prefix="p", template="x:{/x,y}", values={"x": "", "y": "a"})
-def test_every_expansion_finds_back(prefix: str, template: str, values: dict[str, object]) -> None:
+def test_every_expansion_finds_back(prefix: str, template: str, values: dict[str, Any]) -> None:
     public = uritemplate.expand(public_uri(prefix, template), values)
 
     assert split_public_uri(public) == (prefix, uritemplate.expand(template, values))
