@@ -1,1 +1,4 @@
-"""The two resources as pydantic models, their condition types and reasons, and the CRDs made from them. No I/O."""
+"""The declared interface: pydantic models of McpConnection and McpProxy, and the CRDs generated from them.
+
+Everything else in the product depends on this package and it depends on nothing of the product. No I/O.
+"""
