@@ -1,0 +1,50 @@
+"""The JSON answers of the admin port: wire models, and errors of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+from starlette.responses import JSONResponse, Response
+
+from mcp_connections.mounts.spec import WireModel
+
+
+class FieldError(WireModel):
+    """What is wrong with one field of a request body."""
+
+    field: str
+    """Dotted path, list positions as numbers: ``mounts.0.server.url``. Empty for the body as a whole."""
+    message: str
+
+
+class Problem(WireModel):
+    """The body of every error answer."""
+
+    reason: str
+    message: str
+    fields: tuple[FieldError, ...] = ()
+
+
+def answer(model: WireModel, status: int = 200) -> Response:
+    """``model`` in its wire form."""
+    return Response(model.model_dump_json(by_alias=True), status, media_type="application/json")
+
+
+def problem(
+    status: int,
+    reason: str,
+    message: str,
+    *,
+    fields: Sequence[FieldError] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """An error answer. ``message`` says what happened and what to do next."""
+    body = Problem(reason=reason, message=message, fields=tuple(fields))
+    return JSONResponse(body.model_dump(by_alias=True), status, dict(headers or {}))
+
+
+def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
+    """The fields a body failed on. Values stay out of it: they may be credentials."""
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    return tuple(FieldError(field=".".join(map(str, one["loc"])), message=one["msg"]) for one in details)
