@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StringConstraints
+from pydantic import Field, JsonValue, StrictBool, StrictInt, StringConstraints
 
 from mcp_connections.api.auth import BackendAuth
 from mcp_connections.api.connection_status import McpConnectionStatus
@@ -85,7 +85,7 @@ class McpConnectionSpec(ApiModel):
     are exposed as they are. Default: the name of this resource, made safe."""
     account: Annotated[str, StringConstraints(max_length=253)] = ""
     """The identity that the backend is used under, for example a tenant. Another account is another mount."""
-    metadata: Annotated[dict[str, Any], Field(max_length=64)] = Field(default_factory=dict)
+    metadata: Annotated[dict[str, JsonValue], Field(max_length=64)] = Field(default_factory=dict)
     """Free-form data about the connection. A change makes a new mount."""
     transport: Transport
     """How the backend is reached."""

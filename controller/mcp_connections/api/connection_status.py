@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
+from mcp_connections.api.bounds import Clip, Keep
 from mcp_connections.api.meta import Conditions
 from mcp_connections.api.model import ApiModel, Time
 
@@ -19,34 +20,34 @@ MAX_ERROR = 4096
 """Characters of status.lastError."""
 
 Count = Annotated[int, Field(ge=0)]
-_Text = Annotated[str, StringConstraints(max_length=1024)]
+_Text = Annotated[str, Clip(1024)]
 
 
 class MountStatus(ApiModel):
     """The mount that serves the connection now."""
 
-    fingerprint: Annotated[str, StringConstraints(max_length=128)] | None = None
+    fingerprint: Annotated[str, Clip(128)] | None = None
     """Hash over everything that affects the transport or identity of the connection. Another one is another mount."""
     since: Time | None = None
     """When this mount was made, in the replica where it is oldest."""
     replicas: Count = 0
     """Ready replicas of the proxy that have this mount."""
-    prefix: Annotated[str, StringConstraints(max_length=64)] | None = None
+    prefix: Annotated[str, Clip(64)] | None = None
     """The prefix in use, given or derived."""
-    transport: Annotated[str, StringConstraints(max_length=32)] | None = None
+    transport: Annotated[str, Clip(32)] | None = None
     """http, sse, webSocket or stdio."""
-    url: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    url: Annotated[str, Clip(2048)] | None = None
     """URL of the backend without credentials and query. Not set for stdio."""
 
 
 class ConnectionRef(ApiModel):
     """A connection, by everything that tells it from others of the same name."""
 
-    namespace: Annotated[str, StringConstraints(max_length=63)]
+    namespace: Annotated[str, Clip(63)]
     """Namespace of the McpConnection."""
-    name: Annotated[str, StringConstraints(max_length=253)]
+    name: Annotated[str, Clip(253)]
     """Name of the McpConnection."""
-    uid: Annotated[str, StringConstraints(max_length=128)] = ""
+    uid: Annotated[str, Clip(128)] = ""
     """UID of the McpConnection."""
 
 
@@ -55,7 +56,7 @@ class RetiredMountStatus(ApiModel):
 
     connection: ConnectionRef
     """The connection that it served."""
-    fingerprint: Annotated[str, StringConstraints(max_length=128)]
+    fingerprint: Annotated[str, Clip(128)]
     """Fingerprint of the mount."""
     reason: Literal["Changed", "Disabled", "Removed"]
     """Why it was retired."""
@@ -67,16 +68,13 @@ class RetiredMountStatus(ApiModel):
     """Draining while calls finish. Closed once its sessions are ended and its processes gone."""
 
 
-RetiredMounts = Annotated[
-    tuple[RetiredMountStatus, ...],
-    Field(max_length=MAX_RETIRED, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-]
+RetiredMounts = Annotated[tuple[RetiredMountStatus, ...], Keep(last=MAX_RETIRED)]
 
 
 class CatalogNoteStatus(ApiModel):
     """One item of the backend that is left out or altered, and why."""
 
-    kind: Annotated[str, StringConstraints(max_length=32)]
+    kind: Annotated[str, Clip(32)]
     """tool, resource, resourceTemplate, prompt or list."""
     name: _Text
     """Name or URI of the item."""
@@ -84,10 +82,7 @@ class CatalogNoteStatus(ApiModel):
     """Why."""
 
 
-_Notes = Annotated[
-    tuple[CatalogNoteStatus, ...],
-    Field(max_length=MAX_NOTES, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-]
+_Notes = Annotated[tuple[CatalogNoteStatus, ...], Keep(first=MAX_NOTES)]
 
 
 class CatalogCounts(ApiModel):
@@ -106,12 +101,9 @@ class CatalogCounts(ApiModel):
 class CatalogStatus(CatalogCounts):
     """What the connection contributes to the proxy's catalogue."""
 
-    hash: Annotated[str, StringConstraints(max_length=128)] = ""
+    hash: Annotated[str, Clip(128)] = ""
     """Hash of the catalogue, for spec.catalog.pin."""
-    names: Annotated[
-        tuple[_Text, ...],
-        Field(max_length=MAX_NAMES, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
-    ] = ()
+    names: Annotated[tuple[_Text, ...], Keep(first=MAX_NAMES)] = ()
     """The first 50 public tool names."""
     skipped: _Notes = ()
     """Items left out, at most 50."""
@@ -126,7 +118,7 @@ class ServerStatus(ApiModel):
     """Name of the server."""
     version: _Text = ""
     """Version of the server."""
-    protocol_version: Annotated[str, StringConstraints(max_length=64)] = ""
+    protocol_version: Annotated[str, Clip(64)] = ""
     """Version of MCP agreed on."""
 
 
@@ -148,7 +140,7 @@ class McpConnectionStatus(ApiModel):
     """What the backend said of itself in its handshake."""
     last_handshake: Time | None = None
     """When the backend last completed a handshake."""
-    last_error: Annotated[str, StringConstraints(max_length=MAX_ERROR)] | None = None
+    last_error: Annotated[str, Clip(MAX_ERROR)] | None = None
     """The last failure, kept after recovery."""
     next_retry: Time | None = None
     """When the next attempt to connect is due."""

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from mcp_connections.api.bounds import Clip
 from mcp_connections.api.lists import ListMap
 from mcp_connections.api.model import ApiModel, Time
-from mcp_connections.api.strings import ObjectName
+from mcp_connections.api.strings import NamespaceName, ObjectName
 
 GROUP = "mcp-connections.io"
 VERSION = "v1alpha1"
@@ -23,7 +24,7 @@ class ObjectMeta(ApiModel):
     """What is read of an object's metadata. In a folder only the name is needed."""
 
     name: ObjectName
-    namespace: Annotated[str, StringConstraints(max_length=63)] = "default"
+    namespace: NamespaceName = "default"
     uid: str = ""
     generation: int = 0
     resource_version: str = ""
@@ -55,7 +56,7 @@ class Condition(ApiModel):
         StringConstraints(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
     ]
     """The cause of the last change as one CamelCase word for programs."""
-    message: Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
+    message: Annotated[str, Clip(MAX_MESSAGE)]
     """What happened, to what, and what to do next, for people. May be empty."""
 
 

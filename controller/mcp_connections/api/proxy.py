@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StringConstraints
+from pydantic import Field, JsonValue, StrictBool, StrictInt, StringConstraints
 
+from mcp_connections.api.bounds import Clip
 from mcp_connections.api.connection_status import CatalogCounts, Count, RetiredMounts
 from mcp_connections.api.durations import Duration, within
 from mcp_connections.api.lists import ListSet
@@ -87,7 +88,7 @@ class PodTemplate(ApiModel):
 
     metadata: PodMetadata = PodMetadata()
     """Labels and annotations of the pods."""
-    spec: dict[str, Any] = Field(default_factory=dict)
+    spec: dict[str, JsonValue] = Field(default_factory=dict)
     """Members of core/v1 PodSpec, merged over the generated ones: objects member by member, lists of named items by
     name, everything else replaced."""
 
@@ -164,7 +165,7 @@ class McpProxyStatus(ApiModel):
     conditions: Conditions = ()
     """Available: at least one pod serves. Accepted: the spec is valid and its references resolve. Programmed: every
     ready pod has the desired mounts."""
-    endpoint: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    endpoint: Annotated[str, Clip(2048)] | None = None
     """URL of the MCP endpoint within the cluster."""
     replicas: Count | None = None
     """Ready pods."""

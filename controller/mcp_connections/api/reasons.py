@@ -40,11 +40,11 @@ class Reason(StrEnum):
     """Accepted=False: a field of the spec is invalid; the message names it."""
     NOT_IMPLEMENTED = "NotImplemented"
     """Accepted=False: the spec sets a field that this version does not act on; the message names it."""
-    SECRET_NOT_FOUND = "SecretNotFound"
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  (a name, not a secret)
     """Accepted=False: a Secret or ConfigMap that the spec refers to does not exist."""
     KEY_NOT_FOUND = "KeyNotFound"
     """Accepted=False: a Secret or ConfigMap that the spec refers to has no such key."""
-    INVALID_SECRET = "InvalidSecret"
+    INVALID_SECRET = "InvalidSecret"  # noqa: S105  (a name, not a secret)
     """Accepted=False: the referenced value cannot be used: empty, not UTF-8, or with a line break inside."""
     PREFIX_CONFLICT = "PrefixConflict"
     """Accepted=False: an older connection of the same proxy has the same prefix."""
@@ -99,11 +99,11 @@ class ProxyReason(StrEnum):
     """Accepted=False: a field of the spec is invalid; the message names it."""
     NOT_IMPLEMENTED = "NotImplemented"
     """Accepted=False: the spec sets a field that this version does not act on; the message names it."""
-    SECRET_NOT_FOUND = "SecretNotFound"
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  (a name, not a secret)
     """Accepted=False: a Secret that the spec refers to does not exist."""
     KEY_NOT_FOUND = "KeyNotFound"
     """Accepted=False: a Secret that the spec refers to has no such key."""
-    INVALID_SECRET = "InvalidSecret"
+    INVALID_SECRET = "InvalidSecret"  # noqa: S105  (a name, not a secret)
     """Accepted=False: the referenced value cannot be used: empty, not UTF-8, or with a line break inside."""
     APPLY_FAILED = "ApplyFailed"
     """Accepted=False: the API server refuses an object generated for the proxy; the message quotes it."""

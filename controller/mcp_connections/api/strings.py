@@ -59,6 +59,16 @@ ObjectName = Annotated[
 ]
 """A DNS-1123 subdomain, the form of almost every object name in Kubernetes."""
 
+NamespaceName = Annotated[
+    str,
+    StringConstraints(max_length=63),
+    matching(
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        "must be a namespace: lower case letters, digits and -, starting and ending with a letter or digit",
+    ),
+]
+"""A DNS-1123 label."""
+
 DataKey = Annotated[
     str,
     StringConstraints(max_length=253),

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from mcp_connections.api.lists import ListMap
+from mcp_connections.api.lists import LIST_TYPE, ListMap
 from mcp_connections.api.model import ApiModel
 from mcp_connections.api.resources import ResourceRequirements
 from mcp_connections.api.rules import Rule, one_of
@@ -120,7 +120,7 @@ class StdioTransport(ApiModel):
 
     command: Annotated[
         tuple[Argument, ...],
-        Field(min_length=1, max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+        Field(min_length=1, max_length=64, json_schema_extra={LIST_TYPE: "atomic"}),
         Rule(
             cel="self.size() == 0 || self[0] != ''",
             message="must begin with the program to run",
@@ -157,6 +157,11 @@ class Transport(ApiModel):
         """Name of the member that is set: http, sse, webSocket or stdio."""
         members = {"http": self.http, "sse": self.sse, "webSocket": self.web_socket, "stdio": self.stdio}
         return next(name for name, member in members.items() if member is not None)
+
+    @property
+    def address(self) -> str | None:
+        """The URL without its query, which may hold a credential; None for stdio."""
+        return self.remote.url.partition("?")[0] if self.remote else None
 
     @property
     def remote(self) -> HttpTransport | SseTransport | WebSocketTransport | None:
