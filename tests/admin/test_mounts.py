@@ -53,7 +53,7 @@ async def test_put_ignores_members_of_a_newer_operator(
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"mounts": [{"connection": {}}]}, "mounts.0.connection.name"),
+        ({"mounts": [{"connection": {}}]}, "mounts[0].connection.name"),
         ({"mounts": "none"}, "mounts"),
         ({"drainTimeout": "long"}, "drainTimeout"),
         ({"startPolicy": "Eventually"}, "startPolicy"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
+from mcp_connections.api.field_errors import FieldError
 from mcp_connections.mounts.spec import WireModel
 
 
-class FieldError(WireModel):
+class WrongField(WireModel):
     """What is wrong with one field of a request body."""
 
     field: str
-    """Dotted path, list positions as numbers: ``mounts.0.server.url``. Empty for the body as a whole."""
+    """Its path: ``mounts[0].server.http.url``. Empty for the body as a whole."""
     message: str
 
 
@@ -23,7 +23,7 @@ class Problem(WireModel):
 
     reason: str
     message: str
-    fields: tuple[FieldError, ...] = ()
+    fields: tuple[WrongField, ...] = ()
 
 
 def answer(model: WireModel, status: int = 200) -> Response:
@@ -40,11 +40,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """An error answer. ``message`` says what happened and what to do next."""
-    body = Problem(reason=reason, message=message, fields=tuple(fields))
+    body = Problem(
+        reason=reason, message=message, fields=tuple(WrongField(field=one.field, message=one.message) for one in fields)
+    )
     return JSONResponse(body.model_dump(by_alias=True), status, dict(headers or {}))
-
-
-def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """The fields a body failed on. Values stay out of it: they may be credentials."""
-    details = error.errors(include_url=False, include_context=False, include_input=False)
-    return tuple(FieldError(field=".".join(map(str, one["loc"])), message=one["msg"]) for one in details)

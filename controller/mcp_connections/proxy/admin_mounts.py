@@ -10,8 +10,9 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from mcp_connections.api.field_errors import field_errors
 from mcp_connections.mounts.spec import DesiredMounts
-from mcp_connections.proxy.admin_answers import answer, field_errors, problem
+from mcp_connections.proxy.admin_answers import answer, problem
 from mcp_connections.proxy.admin_control import AdminControl
 
 MAX_BODY = 64 * 1024 * 1024
@@ -106,7 +107,6 @@ def _decode(body: bytes) -> DesiredMounts | Response:
     try:
         return DesiredMounts.model_validate(document)
     except ValidationError as error:
-        fields = field_errors(error)
-        where = fields[0].field or "the body"
-        message = f"Nothing was changed: the body is not a DesiredMounts object. {where}: {fields[0].message}."
+        fields = field_errors(DesiredMounts, error)
+        message = f"Nothing was changed: the body is not a DesiredMounts object. {fields[0]}."
         return problem(422, "Invalid", message, fields=fields[:MAX_FIELD_ERRORS])
