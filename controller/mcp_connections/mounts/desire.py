@@ -1,0 +1,99 @@
+"""Desired mounts: everything one proxy should serve, from its resources and the data they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mcp_connections.api.connection import McpConnection
+from mcp_connections.api.proxy import McpProxy, McpProxySpec
+from mcp_connections.mounts.acceptance import Input, invalid_spec, rejection_of
+from mcp_connections.mounts.candidates import (
+    Candidate,
+    Context,
+    InvalidConnection,
+    connection_key,
+    oldest_first,
+    resolved_prefixes,
+)
+from mcp_connections.mounts.fingerprint import fingerprint
+from mcp_connections.mounts.prefixes import PrefixClaim, PrefixTable
+from mcp_connections.mounts.secrets import SecretData
+from mcp_connections.mounts.server import resolve_server
+from mcp_connections.mounts.spec import (
+    CatalogPolicy,
+    ConnectionKey,
+    DesiredMounts,
+    MountSpec,
+    Rejection,
+    Timeouts,
+)
+
+
+def desired_mounts(
+    proxy: McpProxy | None, connections: Iterable[Candidate], secret_data: SecretData, context: Context
+) -> DesiredMounts:
+    """What ``proxy`` should serve of ``connections``, which all refer to it, in whatever order they come.
+
+    Without a proxy its defaults apply in a folder; in a cluster every connection is rejected. A disabled connection
+    is not checked: it holds no prefix and needs no Secret until it is enabled. One that is being deleted is left out.
+    """
+    settings = proxy.spec if proxy else McpProxySpec()
+    ordered = oldest_first((each for each in connections if not _is_going(each)), context)
+    prefixes = resolved_prefixes(ordered)
+    granted = PrefixTable(settings.separator)
+    mounts: list[MountSpec] = []
+    disabled: list[ConnectionKey] = []
+    rejected: list[Rejection] = []
+    for candidate in ordered:
+        key = connection_key(candidate)
+        if isinstance(candidate, InvalidConnection):
+            rejected.append(invalid_spec(candidate))
+            continue
+        if not candidate.spec.enabled:
+            disabled.append(key)
+            continue
+        prefix = prefixes[key]
+        facts = Input(
+            connection=candidate,
+            prefix=prefix,
+            proxy=proxy,
+            secret_data=secret_data,
+            older=granted,
+            context=context,
+        )
+        if rejection := rejection_of(facts):
+            rejected.append(rejection)
+            continue
+        granted.grant(PrefixClaim(connection=key, prefix=prefix))
+        mounts.append(mount_spec(candidate, prefix, secret_data))
+    return DesiredMounts(
+        separator=settings.separator,
+        start_policy=settings.start_policy,
+        drain_timeout=settings.drain_timeout.seconds,
+        mounts=tuple(mounts),
+        disabled=tuple(disabled),
+        rejected=tuple(rejected),
+    )
+
+
+def mount_spec(connection: McpConnection, prefix: str, secret_data: SecretData) -> MountSpec:
+    """The mount of an accepted connection. Raises UnusableValue where a reference does not resolve."""
+    spec = connection.spec
+    timeouts = spec.policy.timeouts
+    return MountSpec(
+        connection=connection_key(connection),
+        fingerprint=fingerprint(connection, prefix, secret_data),
+        prefix=prefix,
+        server=resolve_server(connection, secret_data),
+        account=spec.account,
+        metadata=spec.metadata,
+        timeouts=Timeouts(connect=timeouts.connect.seconds, request=timeouts.request.seconds, max=timeouts.max.seconds),
+        session=spec.session.mode,
+        catalog=CatalogPolicy(
+            refresh_interval=spec.catalog.refresh_interval.seconds, removal_grace=spec.catalog.removal_grace.seconds
+        ),
+    )
+
+
+def _is_going(candidate: Candidate) -> bool:
+    return not isinstance(candidate, InvalidConnection) and candidate.metadata.deletion_timestamp is not None
