@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,17 +85,16 @@ class Cluster:
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None) -> Cluster:
-        """Credentials of the pod's service account, else of ``kubeconfig`` or the KUBECONFIG variable.
+        """Credentials of ``kubeconfig`` if given, else of the pod's service account, else of the KUBECONFIG variable.
 
         No request is made yet. Raises ClusterError.
         """
         configuration = Configuration()
         try:
-            if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-                config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+            if kubeconfig is not None:
+                await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
             else:
-                path = str(kubeconfig) if kubeconfig is not None else None
-                await config.load_kube_config(config_file=path, client_configuration=configuration)
+                await _load_as_kopf_does(configuration)
         except (config.ConfigException, OSError) as error:
             raise ClusterError(
                 f"No credentials for a cluster: {error}. Run in a pod with a service account, or set KUBECONFIG."
@@ -129,11 +127,15 @@ class Cluster:
                 "'mcp-connections crd | kubectl apply --server-side -f -' and start the operator again."
             )
 
-    async def list_all(self, kind: Kind, namespace: str | None, *, label_selector: str = "") -> list[Object]:
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, label_selector: str = "", field_selector: str = ""
+    ) -> list[Object]:
         """Every object of ``kind`` in ``namespace``, or in all of them, page by page. Raises ClusterError."""
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query = {name: value for name, value in selectors.items() if value}
         for _ in range(MAX_RESTARTS):
             try:
-                return await self._list_once(kind, namespace, label_selector)
+                return await self._list_once(kind, namespace, query)
             except ClusterError as error:
                 if error.status != 410:
                     raise
@@ -172,9 +174,9 @@ class Cluster:
             "PATCH", _path(kind, namespace, name), body=patch, content_type="application/merge-patch+json"
         )
 
-    async def _list_once(self, kind: Kind, namespace: str | None, label_selector: str) -> list[Object]:
+    async def _list_once(self, kind: Kind, namespace: str | None, selectors: Mapping[str, str]) -> list[Object]:
         found: list[Object] = []
-        query = {"limit": str(PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+        query = {"limit": str(PAGE), **selectors}
         while True:
             page = await self._request("GET", _path(kind, namespace), query=query)
             # Items of a list come without their type.
@@ -222,6 +224,13 @@ class Cluster:
         except aiohttp.ClientError as error:
             raise ClusterError(f"{method} {path}: {error}") from error
         return answer
+
+
+async def _load_as_kopf_does(configuration: Configuration) -> None:
+    try:
+        config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except config.ConfigException:
+        await config.load_kube_config(client_configuration=configuration)
 
 
 def _path(kind: Kind, namespace: str | None, name: str = "") -> str:

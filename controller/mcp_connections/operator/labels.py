@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from mcp_connections.api.proxy import McpProxy
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "mcp-connections-operator"
-PROXY_LABEL = "mcp-connections.io/proxy"
-"""The McpProxy that an object belongs to, by ``proxy_label``."""
+PROXY_ANNOTATION = "mcp-connections.io/proxy"
+"""Name of the McpProxy that an object belongs to, in full: a label may be too short for it."""
 COMPONENT = "mcp-proxy"
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -27,14 +29,9 @@ def workload_name(proxy: str) -> str:
     return _PREFIX + _short(proxy, 40)
 
 
-def proxy_label(proxy: str) -> str:
-    """``proxy`` as the value of a label, at most 63 characters."""
-    return _short(proxy, 63)
-
-
 def selector_labels(proxy: str) -> dict[str, str]:
     """What the Deployment and Service select pods by. Never changes: a Deployment's selector is immutable."""
-    return {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/instance": proxy_label(proxy)}
+    return {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/instance": _short(proxy, 63)}
 
 
 def object_labels(proxy: McpProxy) -> dict[str, str]:
@@ -42,8 +39,26 @@ def object_labels(proxy: McpProxy) -> dict[str, str]:
     return selector_labels(proxy.metadata.name) | {
         MANAGED_BY: MANAGER,
         "app.kubernetes.io/part-of": "mcp-connections",
-        PROXY_LABEL: proxy_label(proxy.metadata.name),
     }
+
+
+def object_annotations(proxy: McpProxy) -> dict[str, str]:
+    """Annotations of every object of the workload."""
+    return {PROXY_ANNOTATION: proxy.metadata.name}
+
+
+def owner_of(obj: Mapping[str, Any]) -> str | None:
+    """Name of the McpProxy that an object, as JSON, belongs to. None for an object that is not ours."""
+    metadata = obj.get("metadata") or {}
+    if (metadata.get("labels") or {}).get(MANAGED_BY) != MANAGER:
+        return None
+    name: str | None = (metadata.get("annotations") or {}).get(PROXY_ANNOTATION)
+    return name
+
+
+def selector(proxy: str) -> str:
+    """Label selector of the objects and pods of the McpProxy named ``proxy``."""
+    return ",".join(f"{key}={value}" for key, value in (selector_labels(proxy) | {MANAGED_BY: MANAGER}).items())
 
 
 def owner_reference(proxy: McpProxy) -> dict[str, object]:

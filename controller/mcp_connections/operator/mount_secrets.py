@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_connections.api.proxy import McpProxy
 from mcp_connections.mounts.spec import DesiredMounts
-from mcp_connections.operator.labels import object_labels, owner_reference, workload_name
+from mcp_connections.operator.labels import object_annotations, object_labels, owner_reference, workload_name
 
 MOUNTS_KEY = "mounts.json.gz"
 """Key, and so file name, of the first part. Further parts end in .1, .2 and so on: the file is their concatenation."""
@@ -52,8 +52,8 @@ def mount_secrets(proxy: McpProxy, desired: DesiredMounts, *, existing: int = 0)
     parts = [packed[start : start + PART_SIZE] for start in range(0, len(packed), PART_SIZE)]
     if len(parts) > MAX_PARTS:
         raise TooLarge(
-            f"The {len(desired.mounts)} connections take {len(packed)} bytes compressed, and the Secrets of a proxy hold "
-            f"{MAX_PARTS * PART_SIZE}: spread them over several McpProxies"
+            f"The {len(desired.mounts)} connections take {len(packed)} bytes compressed, and the Secrets of a proxy "
+            f"hold {MAX_PARTS * PART_SIZE}: spread them over several McpProxies"
         )
     parts += [b""] * (existing - len(parts))
     return [
@@ -94,6 +94,7 @@ def _secret(proxy: McpProxy, name: str, data: dict[str, bytes]) -> dict[str, Any
             "name": name,
             "namespace": proxy.metadata.namespace,
             "labels": object_labels(proxy),
+            "annotations": object_annotations(proxy),
             "ownerReferences": [owner_reference(proxy)],
         },
         "type": "Opaque",

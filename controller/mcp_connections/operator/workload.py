@@ -9,7 +9,13 @@ import math
 from typing import Any
 
 from mcp_connections.api.proxy import McpProxy
-from mcp_connections.operator.labels import object_labels, owner_reference, selector_labels, workload_name
+from mcp_connections.operator.labels import (
+    object_annotations,
+    object_labels,
+    owner_reference,
+    selector_labels,
+    workload_name,
+)
 from mcp_connections.operator.merge import merged
 from mcp_connections.operator.mount_secrets import MAX_PARTS, TOKEN_KEY, admin_secret_name, part_name
 
@@ -35,13 +41,13 @@ def endpoint(proxy: McpProxy) -> str:
 
 
 def _metadata(proxy: McpProxy, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
+    return {
         "name": workload_name(proxy.metadata.name),
         "namespace": proxy.metadata.namespace,
         "labels": object_labels(proxy),
+        "annotations": (annotations or {}) | object_annotations(proxy),
         "ownerReferences": [owner_reference(proxy)],
     }
-    return metadata | ({"annotations": annotations} if annotations else {})
 
 
 def _service_account(proxy: McpProxy) -> dict[str, Any]:
@@ -82,10 +88,13 @@ def _deployment(proxy: McpProxy, default_image: str) -> dict[str, Any]:
 
 def _pod_template(proxy: McpProxy, default_image: str) -> dict[str, Any]:
     given = proxy.spec.pod_template
-    metadata: dict[str, Any] = {"labels": given.metadata.labels | object_labels(proxy)}
-    if given.metadata.annotations:
-        metadata["annotations"] = given.metadata.annotations
-    return {"metadata": metadata, "spec": merged(_pod_spec(proxy, default_image), given.spec)}
+    return {
+        "metadata": {
+            "labels": given.metadata.labels | object_labels(proxy),
+            "annotations": given.metadata.annotations | object_annotations(proxy),
+        },
+        "spec": merged(_pod_spec(proxy, default_image), given.spec),
+    }
 
 
 def _pod_spec(proxy: McpProxy, default_image: str) -> dict[str, Any]:

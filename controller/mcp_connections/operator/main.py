@@ -1,0 +1,137 @@
+"""The operator process: kopf for watching, workers for reconciling, one client for each API, and a liveness probe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kopf
+
+from mcp_connections import __version__
+from mcp_connections.operator import watching
+from mcp_connections.operator.admin_client import AdminClient
+from mcp_connections.operator.cluster import CONNECTION, PROXY, Cluster, ClusterError
+from mcp_connections.operator.events import Recorder
+from mcp_connections.operator.gather import proxy_key
+from mcp_connections.operator.reconcile import ProxyReconciler
+from mcp_connections.operator.references import References
+from mcp_connections.operator.statuses import StatusWriter
+from mcp_connections.operator.trigger import ProxyKey, Trigger
+from mcp_connections.operator.workers import Workers
+
+log = logging.getLogger(__name__)
+
+DEFAULT_IMAGE = f"mcp-connections:{__version__}"
+LIVENESS_PATH = "/healthz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorOptions:
+    """How an operator runs."""
+
+    namespaces: Sequence[str] = ()
+    """Namespaces to serve. Empty: all of them."""
+    image: str = DEFAULT_IMAGE
+    """Image of proxy pods whose McpProxy names none."""
+    liveness_port: int | None = 8080
+    """Port of ``GET /healthz``, on every interface. None: no probe."""
+
+
+async def run_operator(options: OperatorOptions) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Credentials are those of the pod's service account, else of the KUBECONFIG variable. Raises ClusterError where the
+    cluster cannot be reached or used as it is; its text says what to do.
+    """
+    async with await Cluster.connect() as cluster, AdminClient() as admin:
+        await cluster.check_resources()
+        trigger, references = Trigger(), References()
+        workers = _workers(options, cluster, admin, trigger, references)
+        registry = kopf.OperatorRegistry()
+        watching.register(registry, trigger, references)
+        _register_activities(registry, workers)
+        # kopf cancels every task younger than itself when it ends, so this one is older.
+        working = asyncio.create_task(workers.run(), name="workers")
+        stop = asyncio.Event()
+        working.add_done_callback(lambda _: stop.set())
+        log.info("Serving %s", ", ".join(options.namespaces) or "all namespaces")
+        try:
+            await kopf.operator(
+                registry=registry,
+                settings=_settings(),
+                standalone=True,
+                stop_flag=stop,
+                clusterwide=not options.namespaces,
+                namespaces=list(options.namespaces),
+                liveness_endpoint=(
+                    f"http://0.0.0.0:{options.liveness_port}{LIVENESS_PATH}" if options.liveness_port else None
+                ),
+            )
+        finally:
+            working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+
+
+def _workers(
+    options: OperatorOptions, cluster: Cluster, admin: AdminClient, trigger: Trigger, references: References
+) -> Workers:
+    statuses = StatusWriter(cluster, Recorder(cluster))
+
+    def reconciler(key: ProxyKey) -> ProxyReconciler:
+        return ProxyReconciler(
+            key,
+            cluster=cluster,
+            admin=admin,
+            references=references,
+            statuses=statuses,
+            default_image=options.image,
+        )
+
+    async def keys() -> Iterable[ProxyKey]:
+        found: set[ProxyKey] = set()
+        for namespace in options.namespaces or (None,):
+            proxies, connections = await asyncio.gather(
+                cluster.list_all(PROXY, namespace), cluster.list_all(CONNECTION, namespace)
+            )
+            found |= {ProxyKey(each["metadata"]["namespace"], each["metadata"]["name"]) for each in proxies}
+            found |= set(map(proxy_key, connections))
+        return found
+
+    return Workers(trigger, keys, reconciler)
+
+
+def _register_activities(registry: kopf.OperatorRegistry, workers: Workers) -> None:
+    @kopf.on.login(registry=registry)
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return await kopf.login_via_async_client(**kwargs)
+
+    @kopf.on.probe(registry=registry, id="reconcile")
+    async def probe(**_: Any) -> str:
+        if stuck := workers.stuck:
+            # Any other exception would be retried for minutes, and the request for the probe with it.
+            raise kopf.PermanentError(f"stuck on McpProxy {', '.join(map(str, stuck))}")
+        return "ok"
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    watching.select(settings)
+    # kopf's own Events would be one for each thing it does.
+    settings.posting.enabled = False
+    # The CRDs were checked. Watching for further ones would need rights over the whole cluster.
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    settings.networking.request_timeout = 60
+    settings.networking.connect_timeout = 10
+    # The default gives up, and ends the operator, after a minute of an API server that answers 5xx.
+    settings.networking.error_backoffs = [1, 2, 5] + [10] * 60
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    return settings
+
+
+__all__ = ["DEFAULT_IMAGE", "ClusterError", "OperatorOptions", "run_operator"]
