@@ -8,7 +8,6 @@ by DNS rebinding names a foreign host in ``Host`` or ``Origin``.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -16,18 +15,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_connections.proxy.admin_answers import problem
+from mcp_connections.proxy.host_guard import is_loopback
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host``, a name or an address, can only mean this machine."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class AdminGuard:

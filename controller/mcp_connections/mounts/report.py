@@ -1,0 +1,118 @@
+"""What is mounted: the wire form of what a registry observed and did.
+
+``GET /admin/v1/mounts`` answers with a RegistryReport, ``PUT`` with a ReloadResult.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from mcp_connections.mounts.spec import ConnectionKey, Rejection, WireModel
+
+Phase = Literal["Connect", "Initialize", "Discover"]
+RetireReason = Literal["Changed", "Disabled", "Removed"]
+
+
+class ServerReport(WireModel):
+    """What the backend said of itself in its handshake."""
+
+    name: str = ""
+    version: str = ""
+    protocol_version: str = ""
+
+
+class CatalogNote(WireModel):
+    """One item that is left out of, or altered in, the public catalogue, and why."""
+
+    kind: Literal["tool", "resource", "resourceTemplate", "prompt", "list"]
+    name: str
+    reason: str
+
+
+class CatalogReport(WireModel):
+    """Counts of what a mount contributes to the public catalogue."""
+
+    tools: int = 0
+    resources: int = 0
+    resource_templates: int = 0
+    prompts: int = 0
+    hash: str = ""
+    names: tuple[str, ...] = ()
+    """The first 50 public tool names."""
+    skipped: tuple[CatalogNote, ...] = ()
+    """Items left out: malformed, or their public name belongs to an older connection."""
+    notices: tuple[CatalogNote, ...] = ()
+    """Items served with a remark: an alias for a long name, a name over 64 characters."""
+
+
+class MountReport(WireModel):
+    """One mount as its registry sees it now."""
+
+    connection: ConnectionKey
+    fingerprint: str
+    prefix: str
+    transport: str
+    """http, sse, webSocket or stdio."""
+    ready: bool
+    """A live control session and a catalogue."""
+    attempted: bool
+    """The first attempt to connect has ended, well or badly."""
+    reason: str
+    """Ready, Connecting, Unreachable, Timeout, Unauthorized, ProtocolError, CommandNotFound or Exited."""
+    message: str
+    phase: Phase | None = None
+    """Where the last attempt failed; None while ready."""
+    since: datetime
+    in_flight: int = 0
+    sessions: int = 0
+    server: ServerReport | None = None
+    catalog: CatalogReport = CatalogReport()
+    last_handshake: datetime | None = None
+    last_error: str | None = None
+    next_retry: datetime | None = None
+
+
+class RetiredMount(WireModel):
+    """A mount taken out of service. Closed only once its sessions are deleted and its processes gone."""
+
+    connection: ConnectionKey
+    fingerprint: str
+    reason: RetireReason
+    retired_at: datetime
+    in_flight: int = 0
+    state: Literal["Draining", "Closed"] = "Draining"
+
+
+class SkippedMount(WireModel):
+    """A mount that is in the table but not up: in which phase its attempt failed, and how."""
+
+    connection: ConnectionKey
+    phase: Phase
+    error: str
+
+
+class ReloadResult(WireModel):
+    """What one ``Registry.apply`` did."""
+
+    kept: tuple[ConnectionKey, ...] = ()
+    added: tuple[ConnectionKey, ...] = ()
+    replaced: tuple[ConnectionKey, ...] = ()
+    retired: tuple[RetiredMount, ...] = ()
+    """Mounts that this reload took out of service: replaced, disabled and removed ones."""
+    rejected: tuple[Rejection, ...] = ()
+    skipped: tuple[SkippedMount, ...] = ()
+
+
+class RegistryReport(WireModel):
+    """The whole registry of one proxy process."""
+
+    instance: str
+    """Changes when the process is another: observations of different instances are not compared."""
+    ready: bool
+    """What /readyz answers."""
+    separator: str
+    mounts: tuple[MountReport, ...] = ()
+    retired: tuple[RetiredMount, ...] = ()
+    """The last 20 retired mounts, newest last."""
+    rejected: tuple[Rejection, ...] = ()

@@ -1,0 +1,112 @@
+"""What is to be mounted: the wire form of desired state.
+
+The planner produces these models from resources; the operator renders them into the proxy's Secret and
+pushes them to its admin port; the registry applies them. They hold resolved values (Secret data included),
+so they are never logged: every field that may carry a credential is kept out of ``repr``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class WireModel(BaseModel):
+    """Base of every model exchanged between an operator and a proxy.
+
+    Unknown members are ignored on purpose: an operator and a proxy one version apart work together.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+
+class ConnectionKey(WireModel):
+    """Identity of a connection. The uid keeps a re-created resource of the same name apart."""
+
+    namespace: str = "default"
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def __hash__(self) -> int:
+        return hash((self.namespace, self.name, self.uid))
+
+
+class HttpServer(WireModel):
+    """A backend reached by URL: streamable HTTP, legacy SSE or WebSocket."""
+
+    kind: Literal["http", "sse", "webSocket"] = "http"
+    url: str
+    headers: Annotated[dict[str, str], Field(repr=False)] = {}
+    """Headers sent with every request, credentials included."""
+    ca_bundle: Annotated[str | None, Field(repr=False)] = None
+    """PEM text of the authorities to trust instead of the system's."""
+
+
+class StdioServer(WireModel):
+    """A backend run as a child process that speaks MCP over stdin and stdout."""
+
+    kind: Literal["stdio"] = "stdio"
+    command: tuple[str, ...]
+    env: Annotated[dict[str, str], Field(repr=False)] = {}
+    """Variables of the child, on top of a small allow-list inherited from the proxy."""
+    working_dir: str | None = None
+
+
+Server = Annotated[HttpServer | StdioServer, Field(discriminator="kind")]
+
+
+class Timeouts(WireModel):
+    """Seconds. ``request`` restarts with every progress notification, up to ``max`` in all."""
+
+    connect: float = 5.0
+    request: float = 60.0
+    max: float = 600.0
+
+
+class CatalogPolicy(WireModel):
+    """How a mount's catalogue is kept fresh. Seconds."""
+
+    refresh_interval: float = 300.0
+    removal_grace: float = 60.0
+    """How long the last known catalogue is still advertised after the backend was lost."""
+
+
+class MountSpec(WireModel):
+    """One backend as the registry mounts it: resolved, validated, fingerprinted."""
+
+    connection: ConnectionKey
+    fingerprint: str
+    prefix: str
+    server: Server
+    account: str = ""
+    metadata: dict[str, Any] = {}
+    timeouts: Timeouts = Timeouts()
+    session: Literal["Isolated", "Shared"] = "Isolated"
+    catalog: CatalogPolicy = CatalogPolicy()
+
+
+class Rejection(WireModel):
+    """A connection that is not mounted, and why. ``reason`` is a condition reason of the resource."""
+
+    connection: ConnectionKey
+    reason: str
+    message: str
+
+
+class DesiredMounts(WireModel):
+    """Everything one proxy should serve. Mounts are ordered oldest resource first: on a clash of public
+    names the earlier one keeps the name."""
+
+    separator: str = "_"
+    start_policy: Literal["Lenient", "Strict"] = "Lenient"
+    drain_timeout: float = 30.0
+    """Seconds a retired mount may go on with the calls in flight."""
+    mounts: tuple[MountSpec, ...] = ()
+    disabled: tuple[ConnectionKey, ...] = ()
+    """Connections that exist and are switched off: their mounts retire as Disabled rather than Removed."""
+    rejected: tuple[Rejection, ...] = ()

@@ -1,0 +1,112 @@
+"""The narrow interface between the relay and a transport: JSON-RPC messages out, JSON-RPC messages in.
+
+A channel belongs to exactly one upstream session, which opens it, uses it and closes it. It knows its
+transport's framing and faults, and nothing of MCP beyond what the transport itself needs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import msgspec
+
+Envelope = dict[str, msgspec.Raw]
+"""A JSON-RPC message decoded one level deep: members that are only carried stay the bytes they were."""
+
+MessageHandler = Callable[[Envelope], None]
+
+
+class ChannelError(Exception):
+    """A transport fault. ``reason`` is a Ready reason of the connection's status; the text says what happened
+    to what. ``executed`` is False only where the request provably never reached the backend."""
+
+    reason = "Unreachable"
+
+    def __init__(self, message: str, *, executed: bool = True) -> None:
+        super().__init__(message)
+        self.executed = executed
+
+
+class Unreachable(ChannelError):
+    """Refused, reset, closed, unresolvable, or an HTTP status that says the backend is not there."""
+
+
+class TimedOut(ChannelError):
+    """No answer within the time the connection's policy allows."""
+
+    reason = "Timeout"
+
+
+class Unauthorized(ChannelError):
+    """The backend refused the configured credential (HTTP 401 or 403)."""
+
+    reason = "Unauthorized"
+
+
+class ProtocolViolation(ChannelError):
+    """The backend's answer is not what MCP or its transport asks for, or is larger than the limit."""
+
+    reason = "ProtocolError"
+
+
+class CommandNotFound(ChannelError):
+    """The stdio command does not exist or cannot be executed."""
+
+    reason = "CommandNotFound"
+
+
+class Exited(ChannelError):
+    """The stdio child ended. The text holds the exit code or signal and the tail of its stderr."""
+
+    reason = "Exited"
+
+
+class SessionLost(ChannelError):
+    """The backend no longer knows this session (HTTP 404, see the specification under Session Management).
+
+    The request was not executed, so it may be sent again in a new session.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, executed=False)
+
+
+class Channel(ABC):
+    """One open transport to one backend.
+
+    ``on_message`` gets every inbound message that is not the response to a pending exchange (requests and
+    notifications of the backend). It must not block. ``on_lost`` is called at most once, when the transport
+    ends by itself; every pending exchange has failed by then.
+    """
+
+    on_message: MessageHandler
+    on_lost: Callable[[ChannelError], None]
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, or start the process. Raises ChannelError; a caller bounds the time."""
+
+    @abstractmethod
+    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
+        """Send the request ``body``, whose JSON-RPC id is ``request_id``, and return its response.
+
+        Messages that the transport can attribute to this exchange (those on the SSE stream of the POST) go to
+        the ``on_message`` given here, all others to the channel's own. Raises ChannelError. Cancelling
+        the call forgets the exchange and leaves the channel usable.
+        """
+
+    @abstractmethod
+    async def send(self, body: bytes) -> None:
+        """Send a notification, or a response to a request of the backend. Raises ChannelError."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End the session for good: DELETE sent, socket closed, process group gone. Never raises, may be
+        called twice; returns only when that is true."""
+
+    def negotiated(self, protocol_version: str) -> None:  # noqa: B027  (most transports need not know)
+        """Told once the handshake has agreed on a protocol version."""
+
+    def listen(self) -> None:  # noqa: B027  (most transports receive at any time anyway)
+        """Start receiving messages outside exchanges, where that takes an own request (HTTP GET)."""

@@ -1,0 +1,1 @@
+"""The transports to backends, one module each, behind ``proxy.channel.Channel``."""

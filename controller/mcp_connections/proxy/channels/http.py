@@ -1,0 +1,359 @@
+"""Streamable HTTP towards a backend (MCP 2025-11-25, basic/transports, "Streamable HTTP").
+
+Every message is a POST. The answer is one JSON body or an event stream; a stream that ends early is resumed with
+Last-Event-ID. Messages of the backend outside any request arrive on a GET stream, which is opened only on demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from mcp_connections import __version__
+from mcp_connections.mounts.spec import HttpServer
+from mcp_connections.proxy.channel import (
+    Channel,
+    ChannelError,
+    Envelope,
+    MessageHandler,
+    ProtocolViolation,
+    SessionLost,
+    Unauthorized,
+    Unreachable,
+)
+from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
+from mcp_connections.proxy.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
+from mcp_connections.proxy.jsonrpc import DecodeError, decode_envelope, decode_items, int_id, is_response
+
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS: Final = 2.0
+MAX_RESUMES: Final = 20
+MAX_REDIRECTS: Final = 3
+_SESSION: Final = b"mcp-session-id"
+
+
+class HttpBackend:
+    """What all channels of one mount share: the connection pool and the unchanging part of each request."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        *,
+        connection: str,
+        connect_timeout: float,
+        tls: ssl.SSLContext | None,
+        message_limit: int = 64 * 1024 * 1024,
+    ) -> None:
+        self.connection = connection
+        self.message_limit = message_limit
+        self.client = HttpClient(server.url, tls=tls, connect_timeout=connect_timeout, body_limit=message_limit)
+        self._server = server
+        self._locate(server.url)
+
+    def _locate(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.url = url
+        self.shown_url = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        authority = parts.netloc.rpartition("@")[2]
+        headers = {
+            "host": authority,
+            "user-agent": f"mcp-connections/{__version__}",
+            # Compressing costs both sides more than it saves inside a cluster; a compressed answer is decoded anyway.
+            "accept-encoding": "identity",
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+        }
+        headers |= {name.lower(): value for name, value in self._server.headers.items()}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self._lines = lines.encode("utf-8")
+        self.post_head = f"POST {self._target} HTTP/1.1\r\n".encode() + self._lines
+
+    def without_body(self, method: str) -> bytes:
+        """Request line and fixed headers of a GET or DELETE."""
+        return f"{method} {self._target} HTTP/1.1\r\n".encode() + self._lines
+
+    def redirect(self, response: HttpResponse) -> bool:
+        """Follow a 307 or 308 on the same origin, for this and every later request. Body and headers are kept,
+        which is only safe where they go to the same server."""
+        location = response.header(b"location")
+        target = urljoin(self.url, location)
+        if response.status not in (307, 308) or not location or _origin(target) != _origin(self.url):
+            return False
+        log.info("connection %s: %s answered %d; using %s from now on", self.connection, self.url, response.status, target)
+        self._locate(target)
+        return True
+
+
+class StreamableHttpChannel(Channel):
+    """One MCP session over HTTP; many of them share one HttpBackend."""
+
+    def __init__(self, backend: HttpBackend) -> None:
+        self._backend = backend
+        self._session = b""
+        self._session_lines = b""
+        self._version_line = b""
+        self._listener: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def open(self) -> None:
+        """HTTP connects with its first request."""
+
+    def negotiated(self, protocol_version: str) -> None:
+        self._version_line = b"mcp-protocol-version: %s\r\n" % protocol_version.encode()
+
+    # requests
+
+    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
+        response = await self._post(body)
+        if response.streamed:
+            return await self._answer_in_stream(response, request_id, on_message)
+        if not response.body:
+            raise ProtocolViolation(
+                f"{self._backend.shown_url} answered a request with HTTP {response.status} and no body"
+            )
+        try:
+            message = decode_envelope(response.body)
+        except DecodeError:
+            return self._answer_in_batch(response, request_id, on_message)
+        if int_id(message) != request_id and not (response.status >= 400 and "error" in message):
+            raise ProtocolViolation(f"{self._backend.shown_url} answered with the id of another request")
+        return message
+
+    def _answer_in_batch(self, response: HttpResponse, request_id: int, on_message: MessageHandler) -> Envelope:
+        # 2025-03-26 allowed a JSON array of messages as the answer.
+        answer: Envelope | None = None
+        try:
+            for item in decode_items(response.body):
+                message = decode_envelope(item)
+                if is_response(message) and int_id(message) == request_id:
+                    answer = message
+                else:
+                    on_message(message)
+        except DecodeError as error:
+            content_type = response.header(b"content-type") or "no content type"
+            raise ProtocolViolation(
+                f"{self._backend.shown_url} answered HTTP {response.status} with {content_type} that is no JSON-RPC"
+                f" message ({error}); is the URL the server's MCP endpoint?"
+            ) from None
+        if answer is None:
+            raise ProtocolViolation(f"{self._backend.shown_url} answered without a response to the request")
+        return answer
+
+    async def _answer_in_stream(
+        self, response: HttpResponse, request_id: int, on_message: MessageHandler
+    ) -> Envelope:
+        cursor = _Cursor()
+        for attempt in range(MAX_RESUMES):
+            parser = EventStreamParser(self._backend.message_limit)
+            progressed = False
+            try:
+                while chunk := await response.read():
+                    for event in parser.feed(chunk):
+                        progressed = True
+                        cursor.note(event)
+                        message = self._decode(event)
+                        if message is None:
+                            continue
+                        if is_response(message) and int_id(message) == request_id:
+                            return message
+                        on_message(message)
+            except EventTooLarge as error:
+                raise ProtocolViolation(f"{self._backend.shown_url}: {error}") from None
+            except HttpFault as fault:
+                if cursor.last_id is None:
+                    raise Unreachable(f"{self._backend.shown_url}: {fault}") from None
+            finally:
+                response.release()
+            if cursor.last_id is None:
+                raise ProtocolViolation(f"{self._backend.shown_url} ended the stream before it answered")
+            # SEP-1699: the server may end the stream at any time; the client polls after the interval it was given.
+            await asyncio.sleep(cursor.wait(0 if progressed else attempt))
+            response = await self._get(cursor.last_id)
+            if not response.streamed:
+                raise ProtocolViolation(
+                    f"{self._backend.shown_url} refused to resume the stream (HTTP {response.status})"
+                )
+        raise ProtocolViolation(f"{self._backend.shown_url} did not answer in {MAX_RESUMES} resumed streams")
+
+    async def send(self, body: bytes) -> None:
+        response = await self._post(body)
+        if response.streamed:
+            response.release()
+
+    async def _post(self, body: bytes) -> HttpResponse:
+        for _ in range(MAX_REDIRECTS):
+            had_session = bool(self._session)
+            head = b"%s%s%scontent-length: %d\r\n\r\n" % (
+                self._backend.post_head,
+                self._version_line,
+                self._session_lines,
+                len(body),
+            )
+            response = await self._send(head + body)
+            status = response.status
+            if status < 300:
+                if not had_session and (session := response.headers.get(_SESSION)):
+                    self._session = session
+                    self._session_lines = b"%s: %s\r\n" % (_SESSION, session)
+                return response
+            if 300 <= status < 400 and self._backend.redirect(response):
+                continue
+            self._refused(response, had_session)
+            return response
+        raise Unreachable(f"{self._backend.shown_url} redirects in a circle", executed=False)
+
+    async def _get(self, last_event_id: str | None) -> HttpResponse:
+        resume = f"last-event-id: {last_event_id}\r\n".encode() if last_event_id is not None else b""
+        head = self._backend.without_body("GET") + self._version_line + self._session_lines + resume + b"\r\n"
+        return await self._send(head)
+
+    async def _send(self, data: bytes) -> HttpResponse:
+        try:
+            return await self._backend.client.request(data)
+        except BodyTooLarge as fault:
+            raise ProtocolViolation(f"{self._backend.shown_url}: {fault}") from None
+        except HttpFault as fault:
+            raise Unreachable(f"{self._backend.shown_url}: {fault}", executed=fault.executed) from None
+
+    def _refused(self, response: HttpResponse, had_session: bool) -> None:
+        """Raise what a status of 300 and above means; return where the body is a JSON-RPC answer all the same."""
+        status = response.status
+        url = self._backend.shown_url
+        if response.streamed:
+            response.release()
+        if status == 404 and had_session:
+            raise SessionLost(f"{url} no longer knows the session (HTTP 404)")
+        if status in (401, 403):
+            what = "credential" if status == 401 else "request"
+            raise Unauthorized(
+                f"{url} refused the {what} (HTTP {status}); check the connection's auth and headers", executed=False
+            )
+        if 300 <= status < 400:
+            location = response.header(b"location") or "nowhere"
+            raise Unreachable(f"{url} redirects to {location} (HTTP {status}); put the final URL into the connection", executed=False)
+        if response.body[:1] == b"{":
+            try:
+                message = decode_envelope(response.body)
+            except DecodeError:
+                message = {}
+            if "error" in message and "jsonrpc" in message:
+                return
+        if status == 421:
+            raise Unreachable(
+                f"{url} answered HTTP 421: it does not accept the host name in the URL; allow it at the server or use another name",
+                executed=False,
+            )
+        # A proxy answers 502, 503 and 504 for a server it may or may not have reached; 429 comes before any work.
+        raise Unreachable(f"{url} answered HTTP {status}{_excerpt(response)}", executed=status not in (404, 405, 429))
+
+    # messages outside requests
+
+    def listen(self) -> None:
+        if self._listener is None and not self._closed:
+            self._listener = asyncio.create_task(self._listen(), name=f"listen {self._backend.connection}")
+
+    async def _listen(self) -> None:
+        cursor = _Cursor()
+        failures = 0
+        while not self._closed:
+            try:
+                response = await self._get(cursor.last_id)
+                if response.status == 404 and self._session:
+                    self._lost(SessionLost(f"{self._backend.shown_url} no longer knows the session (HTTP 404)"))
+                    return
+                if 400 <= response.status < 500:
+                    return  # a server may refuse GET; it then sends nothing on its own account
+                if response.streamed:
+                    if await self._receive(response, cursor):
+                        failures = 0
+                else:
+                    failures += 1
+            except ChannelError as error:
+                log.debug("connection %s: event stream: %s", self._backend.connection, error)
+            failures += 1
+            await asyncio.sleep(cursor.wait(failures))
+
+    async def _receive(self, response: HttpResponse, cursor: _Cursor) -> bool:
+        parser = EventStreamParser(self._backend.message_limit)
+        received = False
+        try:
+            while chunk := await response.read():
+                received = True
+                for event in parser.feed(chunk):
+                    cursor.note(event)
+                    message = self._decode(event)
+                    if message is not None:
+                        self.on_message(message)
+        except (HttpFault, EventTooLarge) as error:
+            log.debug("connection %s: event stream: %s", self._backend.connection, error)
+        finally:
+            response.release()
+        return received
+
+    def _decode(self, event: ServerSentEvent) -> Envelope | None:
+        if not event.data or event.event != "message":
+            return None
+        try:
+            return decode_envelope(event.data)
+        except DecodeError as error:
+            log.warning("connection %s: skipped an event that is no JSON-RPC message (%s)", self._backend.connection, error)
+            return None
+
+    def _lost(self, error: ChannelError) -> None:
+        if not self._closed:
+            self.on_lost(error)
+
+    # the end
+
+    async def aclose(self) -> None:
+        self._closed = True
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.cancel()
+            await asyncio.wait({listener}, timeout=CLOSE_SECONDS)
+        if not self._session:
+            return
+        head = self._backend.without_body("DELETE") + self._version_line + self._session_lines + b"\r\n"
+        self._session = self._session_lines = b""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                response = await self._send(head)
+                if response.streamed:
+                    response.release()
+        except (ChannelError, TimeoutError) as error:
+            # Servers may refuse DELETE, and a session of a server that is gone is gone with it.
+            log.debug("connection %s: DELETE of a session: %s", self._backend.connection, error)
+
+
+class _Cursor:
+    """Where an event stream stands: what to resume from, and when."""
+
+    def __init__(self) -> None:
+        self.last_id: str | None = None
+        self._retry = 1.0
+
+    def note(self, event: ServerSentEvent) -> None:
+        if event.id is not None:
+            self.last_id = event.id or None
+        if event.retry is not None:
+            self._retry = min(event.retry / 1000, 30.0)
+
+    def wait(self, failures: int) -> float:
+        """Seconds until the next try: what the server asked for, doubled with each failure, 30 at most."""
+        return float(min(self._retry * 2 ** max(0, min(failures - 1, 10)), 30.0) * random.uniform(1.0, 1.2))  # noqa: S311
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _excerpt(response: HttpResponse) -> str:
+    text = " ".join(response.body[:160].decode("utf-8", "replace").split())
+    return f": {text}" if text and text.isprintable() else ""

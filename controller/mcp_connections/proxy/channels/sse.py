@@ -1,0 +1,208 @@
+"""Legacy HTTP with SSE (MCP 2024-11-05, basic/transports, "HTTP with SSE").
+
+One GET holds the stream of everything the backend says. Its first event names the endpoint to POST messages to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from functools import partial
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from mcp_connections.mounts.spec import HttpServer
+from mcp_connections.proxy.channel import (
+    ChannelError,
+    Envelope,
+    MessageHandler,
+    ProtocolViolation,
+    SessionLost,
+    TimedOut,
+    Unreachable,
+)
+from mcp_connections.proxy.channels.backend_client import (
+    CLOSE_SECONDS,
+    MAX_REDIRECTS,
+    BackendClient,
+    RedirectRefused,
+    connect_client,
+    excerpt_of,
+    fault_of,
+    refusal,
+    secrets_of,
+    shown_url,
+)
+from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
+from mcp_connections.proxy.channels.redaction import Redactor
+from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
+
+log = logging.getLogger(__name__)
+
+_IN_MEMORY: Final = 512 * 1024
+"""Bytes from which on a body is written piecemeal, so that the event loop is not held up."""
+_BODY_READ: Final = 64 * 1024
+"""Bytes of a POST's answer that are read to keep the connection; the protocol has nothing to say there."""
+
+
+class SseChannel(DuplexChannel):
+    """One MCP session over one event stream."""
+
+    post_seconds = WRITE_SECONDS
+    """How long a POST may take once nothing waits for its answer on the stream."""
+
+    def __init__(
+        self, server: HttpServer, *, connection: str, connect_timeout: float, message_limit: int = MESSAGE_LIMIT
+    ) -> None:
+        super().__init__(
+            connection=connection,
+            place=shown_url(server.url),
+            connect_timeout=connect_timeout,
+            message_limit=message_limit,
+            redactor=Redactor(secrets_of(server)),
+        )
+        self._server = server
+        self._client: BackendClient | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._endpoint: asyncio.Future[URL] | None = None
+        self._posts: set[asyncio.Task[None]] = set()
+
+    # the stream
+
+    async def _connect(self) -> None:
+        client = self._client = await connect_client(self._server, self._where, self._connect_timeout)
+        try:
+            response = await client.session.get(
+                client.base,
+                headers={"Accept": "text/event-stream", "Cache-Control": "no-store"},
+                max_redirects=MAX_REDIRECTS,
+            )
+        except (aiohttp.ClientError, RedirectRefused, TimeoutError, OSError) as error:
+            raise fault_of(error, self._where, connecting=True) from None
+        if response.status != 200:
+            raise refusal(response.status, self._where, await excerpt_of(response, self._redactor))
+        if response.content_type.lower() != "text/event-stream":
+            raise ProtocolViolation(
+                f"{self._where}: answers with {response.content_type}, not with an event stream; check the URL, and"
+                " whether the backend speaks streamable HTTP (transport.http)",
+                executed=False,
+            )
+        self._endpoint = asyncio.get_running_loop().create_future()
+        self._reader = self._in_background(self._read(response, self._endpoint))
+        await asyncio.wait({self._endpoint})
+        self._endpoint.result()
+
+    async def _read(self, response: aiohttp.ClientResponse, endpoint: asyncio.Future[URL]) -> None:
+        parser = EventStreamParser(self._message_limit)
+        try:
+            while chunk := await response.content.readany():
+                for event in parser.feed(chunk):
+                    self._take(event, response.url, endpoint)
+            fault: ChannelError = Unreachable(f"{self._where}: the backend ended the event stream")
+        except EventTooLarge as error:
+            fault = ProtocolViolation(f"{self._where}: {error}, the limit; ask the tool for less")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            fault = fault_of(error, self._where, connecting=False)
+        except ChannelError as error:
+            fault = error
+        finally:
+            response.close()
+        if endpoint.done():
+            self.lose(fault)
+        else:
+            endpoint.set_exception(fault)
+            endpoint.exception()  # nobody may be waiting any more
+
+    def _take(self, event: ServerSentEvent, stream_url: URL, endpoint: asyncio.Future[URL]) -> None:
+        if event.event == "endpoint":
+            if not endpoint.done():
+                endpoint.set_result(self._resolve_endpoint(event.data, stream_url))
+        elif event.event == "message" and event.data:
+            self.receive(event.data)
+
+    def _resolve_endpoint(self, data: bytes, stream_url: URL) -> URL:
+        reference = data.decode("utf-8", "replace").strip()
+        # A session id in the query is the server's own spelling; only what no URL may hold is encoded.
+        verbatim = reference.isascii() and reference.isprintable() and not set(reference) & set(' <>"{}|\\^`')
+        try:
+            url = stream_url.join(URL(reference, encoded=verbatim)).with_fragment(None)
+            same_origin = url.origin() == stream_url.origin()
+        except ValueError:
+            raise ProtocolViolation(
+                f"{self._where}: names an endpoint that is no URL: {self._redactor.excerpt(data)!r}", executed=False
+            ) from None
+        if not same_origin:
+            raise ProtocolViolation(
+                f"{self._where}: wants messages sent to another origin, {shown_url(str(url))}; refused, as they carry"
+                " the connection's credentials",
+                executed=False,
+            )
+        return url.with_user(None)
+
+    # messages out
+
+    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
+        with self._answer_to(request_id) as answer:
+            # The answer may be on the stream before the POST is accepted: servers differ in which they do first. As
+            # long as it is awaited, the POST may take the time that the exchange has.
+            post = asyncio.create_task(self._transmit(body), name=f"{self._where}: post")
+            self._posts.add(post)
+            post.add_done_callback(partial(self._posted, answer))
+            try:
+                return await answer
+            finally:
+                if answer.cancelled():
+                    post.cancel()
+                elif not post.done():
+                    asyncio.get_running_loop().call_later(self.post_seconds, post.cancel)
+
+    def _posted(self, answer: asyncio.Future[Envelope], post: asyncio.Task[None]) -> None:
+        self._posts.discard(post)
+        error = None if post.cancelled() else post.exception()
+        if error is None:
+            return
+        if answer.done():
+            log.debug("%s: a POST failed after its request was answered: %s", self._where, error)
+        else:
+            answer.set_exception(error)
+
+    async def send(self, body: bytes) -> None:
+        try:
+            async with asyncio.timeout(self.post_seconds):
+                await super().send(body)
+        except TimeoutError:
+            raise TimedOut(f"{self._where}: did not accept a message within {self.post_seconds:g} s") from None
+
+    async def _transmit(self, body: bytes) -> None:
+        assert self._client is not None
+        assert self._endpoint is not None
+        try:
+            async with self._client.session.post(
+                self._endpoint.result(),
+                data=body if len(body) < _IN_MEMORY else io.BytesIO(body),
+                headers={"Content-Type": "application/json"},
+                max_redirects=MAX_REDIRECTS,
+            ) as response:
+                if response.status < 300:
+                    await response.content.read(_BODY_READ)
+                elif response.status == 404:
+                    raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
+                else:
+                    raise refusal(response.status, self._where, await excerpt_of(response, self._redactor))
+        except (aiohttp.ClientError, RedirectRefused, OSError) as error:
+            self._refuse_if_over()
+            raise fault_of(error, self._where, connecting=False) from None
+
+    # the end
+
+    async def _disconnect(self) -> None:
+        tasks = {*self._posts, *([self._reader] if self._reader is not None else [])}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        if self._client is not None:
+            await self._client.close()

@@ -1,0 +1,214 @@
+"""One client's session with the endpoint, and the table of all of them (2025-11-25, basic/transports, Session Management).
+
+A session knows who the client is, which of its requests are running, which questions of backends it has still to
+answer, and how to reach it outside any request (its GET stream).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from typing import Any, Final
+
+from msgspec import Raw
+
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.upstream import Hello, Scope, UpstreamSession
+
+log = logging.getLogger(__name__)
+
+MAX_SESSIONS: Final = 10_000
+IDLE_SECONDS: Final = 1800.0
+SWEEP_SECONDS: Final = 30.0
+MAX_QUESTIONS: Final = 256
+"""Unanswered requests of backends that one client may have before it; further ones are refused."""
+MAX_QUEUED: Final = 1000
+MAX_UNHEARD: Final = 100
+"""Messages kept for a client between two GET streams; the oldest are dropped."""
+
+# Which capability a client must have declared before it may be asked (basic/lifecycle, Capability Negotiation).
+_CAPABILITY_OF: Final = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+
+
+class TooManySessions(Exception):
+    """The endpoint holds as many sessions as it may."""
+
+
+class ClientSession:
+    """A client after initialize. Made by SessionTable.open."""
+
+    def __init__(self, registry: Registry, hello: Hello, capabilities: dict[str, Any], protocol_version: str) -> None:
+        self.id = secrets.token_urlsafe(24)
+        self.hello = hello
+        self.capabilities = capabilities
+        self.protocol_version = protocol_version
+        self.log_level: str | None = None
+        self.running: dict[bytes, asyncio.Task[Any]] = {}
+        """Requests in progress by the raw JSON of their id."""
+        self.last_used = asyncio.get_running_loop().time()
+        self._registry = registry
+        self._stream: asyncio.Queue[bytes | None] | None = None
+        self._unheard: deque[bytes] = deque(maxlen=MAX_UNHEARD)
+        self._questions: dict[str, tuple[UpstreamSession, Raw]] = {}
+        self._asked = 0
+
+    # reaching the client
+
+    @property
+    def listening(self) -> bool:
+        """Whether a GET stream is open."""
+        return self._stream is not None
+
+    def open_stream(self) -> asyncio.Queue[bytes | None]:
+        """A GET stream for this client; None in it means the end. It takes the place of an older one, which the
+        client must have lost sight of: a message goes to one stream only (basic/transports)."""
+        self.close_stream()
+        stream: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED)
+        while self._unheard:
+            stream.put_nowait(self._unheard.popleft())
+        self._stream = stream
+        for mount in self._registry.mounts:
+            mount.client_listens(self)
+        return stream
+
+    def close_stream(self, stream: asyncio.Queue[bytes | None] | None = None) -> None:
+        """End the GET stream; only ``stream``, if given."""
+        current = self._stream
+        if current is None or (stream is not None and stream is not current):
+            return
+        self._stream = None
+        if current.full():
+            current.get_nowait()
+        current.put_nowait(None)
+
+    def deliver(self, message: bytes) -> None:
+        """Send a message outside any request. A client that does not read loses the oldest first."""
+        stream = self._stream
+        if stream is None:
+            self._unheard.append(message)
+            return
+        if stream.full():
+            stream.get_nowait()
+            log.warning("a client reads its event stream too slowly; dropped the oldest of %d messages", MAX_QUEUED)
+        stream.put_nowait(message)
+
+    # questions of backends
+
+    def ask(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
+        """Pass a backend's request on, under an id of our own, and remember whose it is."""
+        if (refusal := self._refusal(method)) is not None:
+            session.respond(message["id"], "error", refusal.body())
+            return
+        self._asked += 1
+        question = f"s{self._asked}"
+        self._questions[question] = (session, message["id"])
+        message["id"] = Raw(jsonrpc.encode(question))
+        (scope or self).deliver(jsonrpc.encode(message))
+
+    def _refusal(self, method: str) -> jsonrpc.RpcError | None:
+        capability = _CAPABILITY_OF.get(method)
+        if capability is not None and capability not in self.capabilities:
+            return jsonrpc.RpcError(jsonrpc.METHOD_NOT_FOUND, f"the client does not support {method}")
+        if len(self._questions) >= MAX_QUESTIONS:
+            return jsonrpc.RpcError(
+                jsonrpc.INTERNAL_ERROR, f"the client has {MAX_QUESTIONS} unanswered requests; ask again later"
+            )
+        return None
+
+    def answered(self, message: Envelope) -> None:
+        """The client answered; late and unknown answers are dropped."""
+        try:
+            question = jsonrpc.decode_str(message.get("id", jsonrpc.NULL))
+        except jsonrpc.DecodeError:
+            return
+        asked = self._questions.pop(question, None)
+        if asked is None:
+            return
+        session, request_id = asked
+        member = "error" if "error" in message else "result"
+        session.respond(request_id, member, bytes(message.get(member, b"{}")))
+
+    def withdraw(self, session: UpstreamSession, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
+        """The backend cancels a question."""
+        for question, (asker, asked_as) in self._questions.items():
+            if asker is session and bytes(asked_as) == bytes(request_id):
+                params = jsonrpc.decode_envelope(message["params"])
+                params["requestId"] = Raw(jsonrpc.encode(question))
+                message["params"] = Raw(jsonrpc.encode(params))
+                del self._questions[question]
+                (scope or self).deliver(jsonrpc.encode(message))
+                return
+
+    # the end
+
+    def close(self) -> None:
+        """Cancel what runs, end the stream and the sessions with backends (in the background)."""
+        self.close_stream()
+        for task in tuple(self.running.values()):
+            task.cancel()
+        for mount in self._registry.mounts:
+            mount.forget(self)
+        self._questions.clear()
+
+
+class SessionTable:
+    """All client sessions of one process."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._sessions: dict[str, ClientSession] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        registry.listen(self._announce)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, hello: Hello, capabilities: dict[str, Any], protocol_version: str) -> ClientSession:
+        """A new session. Raises TooManySessions."""
+        if len(self._sessions) >= MAX_SESSIONS:
+            raise TooManySessions
+        session = ClientSession(self._registry, hello, capabilities, protocol_version)
+        self._sessions[session.id] = session
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+        return session
+
+    def get(self, session_id: str) -> ClientSession | None:
+        """The session with this id, marked as used now."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.last_used = asyncio.get_running_loop().time()
+        return session
+
+    def close(self, session: ClientSession) -> None:
+        """End a session."""
+        if self._sessions.pop(session.id, None) is not None:
+            session.close()
+
+    def close_streams(self) -> None:
+        """End all GET streams, so that a server that stops does not wait for them."""
+        for session in self._sessions.values():
+            session.close_stream()
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - IDLE_SECONDS
+        for session in tuple(self._sessions.values()):
+            if session.last_used < oldest and not session.listening and not session.running:
+                log.info("a client session was idle for %g s; closed it", IDLE_SECONDS)
+                self.close(session)
+        self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep) if self._sessions else None
+
+    def _announce(self, changes: set[str]) -> None:
+        notices = [jsonrpc.notification(f"notifications/{kind}/list_changed") for kind in sorted(changes)]
+        for session in self._sessions.values():
+            for notice in notices:
+                session.deliver(notice)

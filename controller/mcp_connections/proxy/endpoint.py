@@ -1,0 +1,297 @@
+"""The public endpoint as an ASGI application: ``/mcp`` for clients, ``/healthz`` and ``/readyz`` for probes.
+
+Streamable HTTP, server side (MCP 2025-11-25, basic/transports). Plain ASGI, because this is the hot path: a routing
+framework would cost as much as the relay does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from starlette.types import Receive, Scope, Send
+
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_session import ClientSession, SessionTable, TooManySessions
+from mcp_connections.proxy.event_stream import PING, encode_event
+from mcp_connections.proxy.host_guard import HostGuard
+from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError
+from mcp_connections.proxy.leg import PROXY_HELLO
+from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.relay import Relay, negotiate
+from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
+from mcp_connections.proxy.upstream import HANDSHAKE_VERSIONS, Hello
+
+log = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+MAX_BATCH: Final = 100
+RETRY_AFTER: Final = (b"retry-after", b"5")
+
+Headers = dict[bytes, bytes]
+
+
+class _Refusal(Exception):
+    """Answer the HTTP request with this status and JSON-RPC error."""
+
+    def __init__(self, status: int, code: int, message: str, *headers: tuple[bytes, bytes], data: object = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = RpcError(code, message, data)
+        self.headers = list(headers)
+
+
+class Endpoint:
+    """The ASGI application."""
+
+    def __init__(self, registry: Registry, relay: Relay, sessions: SessionTable, guard: HostGuard) -> None:
+        self._registry = registry
+        self._relay = relay
+        self._sessions = sessions
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        path = scope["path"]
+        if path in ("/mcp", "/mcp/"):
+            await self._mcp(scope, receive, send)
+        elif path == "/healthz":
+            await send_body(send, 200, b'{"status":"ok"}')
+        elif path == "/readyz":
+            ready = self._registry.ready
+            await send_body(send, 200 if ready else 503, b'{"ready":%s}' % (b"true" if ready else b"false"))
+        else:
+            await send_body(send, 404, b'{"error":"not found; the MCP endpoint is /mcp"}')
+
+    async def _mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = dict(scope["headers"])
+        method = scope["method"]
+        try:
+            if not self._guard.allows(headers.get(b"host", b"")):
+                raise _Refusal(421, INVALID_REQUEST, self._guard.explain(headers.get(b"host", b"")))
+            if method == "POST":
+                await self._post(headers, receive, send)
+            elif method == "GET":
+                await self._get(headers, receive, send)
+            elif method == "DELETE":
+                self._sessions.close(self._session(headers))
+                await send_body(send, 200, b"")
+            else:
+                refusal = f"HTTP method {method} is not used by MCP; use POST, GET or DELETE"
+                raise _Refusal(405, INVALID_REQUEST, refusal, (b"allow", b"GET, POST, DELETE"))
+        except _Refusal as refusal:
+            await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
+
+    # POST
+
+    async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
+        # Also what keeps web pages out: a browser asks before it sends this type to another origin, and gets no leave.
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            raise _Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
+        body = await _read_body(headers, receive)
+        try:
+            message = jsonrpc.decode_envelope(body)
+        except jsonrpc.DecodeError as error:
+            if body.lstrip()[:1] == b"[":
+                await self._batch(headers, body, receive, send)
+                return
+            raise _Refusal(400, PARSE_ERROR, f"the request body is not a JSON-RPC message: {error}") from None
+        await self._message(headers, message, receive, send)
+
+    async def _message(self, headers: Headers, message: Envelope, receive: Receive, send: Send) -> None:
+        method = jsonrpc.method_of(message)
+        request_id = message.get("id")
+        if method is None:
+            if not jsonrpc.is_response(message):
+                raise _Refusal(400, INVALID_REQUEST, "the message has neither a method nor a result or error")
+            self._session(headers).answered(message)
+            await send_body(send, 202, b"")
+        elif request_id is None:
+            self._notified(self._session(headers), method, message)
+            await send_body(send, 202, b"")
+        elif method == "initialize":
+            await self._initialize(bytes(request_id), message, send)
+        else:
+            await self._request(headers, method, bytes(request_id), message, receive, send)
+
+    async def _request(
+        self, headers: Headers, method: str, request_id: bytes, message: Envelope, receive: Receive, send: Send
+    ) -> None:
+        client = self._session(headers)
+        stream = RequestStream(client, receive, send, streams=_accepts_streams(headers))
+        task = asyncio.current_task()
+        assert task is not None
+        client.running[request_id] = task
+        try:
+            response = await self._relay.answer(client, method, request_id, message, stream)
+        except asyncio.CancelledError:
+            # By the client: it cancelled the request, or went away. (A server that stops cancels the task twice.)
+            if task.uncancel() > 0:
+                stream.abandon()
+                raise
+            await stream.finish(None)
+            return
+        finally:
+            if client.running.get(request_id) is task:
+                del client.running[request_id]
+        await stream.finish(response)
+
+    def _session(self, headers: Headers) -> ClientSession:
+        version = headers.get(b"mcp-protocol-version")
+        if version is not None and version.decode("latin-1") not in HANDSHAKE_VERSIONS:
+            supported = list(HANDSHAKE_VERSIONS)
+            raise _Refusal(
+                400,
+                -32022,
+                f"Unsupported protocol version {version.decode('latin-1')}; supported are {', '.join(supported)}",
+                data={"supported": supported, "requested": version.decode("latin-1")},
+            )
+        session_id = headers.get(b"mcp-session-id")
+        if session_id is None:
+            raise _Refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing; send initialize first")
+        session = self._sessions.get(session_id.decode("latin-1"))
+        if session is None:
+            raise _Refusal(404, -32001, "Session not found; send initialize again")
+        return session
+
+    async def _initialize(self, request_id: bytes, message: Envelope, send: Send) -> None:
+        try:
+            params = jsonrpc.members(message.get("params"), "initialize")
+            version = negotiate(jsonrpc.string_member(params, "protocolVersion", "initialize"))
+            capabilities = jsonrpc.members(params.get("capabilities"), "initialize: params.capabilities")
+            declared: dict[str, Any] = {name: jsonrpc.decode_any(raw) for name, raw in capabilities.items()}
+        except RpcError as error:
+            await send_body(send, 400, jsonrpc.failure(request_id, error))
+            return
+        hello = Hello(
+            client_info=bytes(params.get("clientInfo", PROXY_HELLO.client_info)),
+            capabilities=bytes(params.get("capabilities", b"{}")),
+        )
+        result = await self._relay.introduce(version)
+        try:
+            session = self._sessions.open(hello, declared, version)
+        except TooManySessions:
+            raise _Refusal(
+                503, jsonrpc.INTERNAL_ERROR, "the endpoint has no room for another session; try again later", RETRY_AFTER
+            ) from None
+        await send_body(
+            send, 200, jsonrpc.result(request_id, result), [(b"mcp-session-id", session.id.encode("latin-1"))]
+        )
+
+    def _notified(self, client: ClientSession, method: str, message: Envelope) -> None:
+        if method == "notifications/cancelled":
+            params = jsonrpc.members(message.get("params"), method)
+            task = client.running.get(bytes(params.get("requestId", b"")))
+            if task is not None:
+                task.cancel()
+        elif method == "notifications/roots/list_changed":
+            for mount in self._registry.mounts:
+                mount.notify(client, jsonrpc.encode(message))
+
+    async def _batch(self, headers: Headers, body: bytes, receive: Receive, send: Send) -> None:
+        """A JSON array of messages: only 2025-03-26 has them, and only requests get answers, in one array."""
+        client = self._session(headers)
+        if client.protocol_version != "2025-03-26":
+            raise _Refusal(
+                400, INVALID_REQUEST, f"batches do not exist in protocol version {client.protocol_version}; send one message"
+            )
+        try:
+            messages = [jsonrpc.decode_envelope(item) for item in jsonrpc.decode_items(body)]
+        except jsonrpc.DecodeError as error:
+            raise _Refusal(400, PARSE_ERROR, f"the batch is not a list of JSON-RPC messages: {error}") from None
+        if not 0 < len(messages) <= MAX_BATCH:
+            raise _Refusal(400, INVALID_REQUEST, f"a batch must hold 1 to {MAX_BATCH} messages, not {len(messages)}")
+        requests: list[tuple[str, Envelope]] = []
+        for message in messages:
+            method = jsonrpc.method_of(message)
+            if method is None:
+                client.answered(message)
+            elif "id" in message:
+                requests.append((method, message))
+            else:
+                self._notified(client, method, message)
+        if not requests:
+            await send_body(send, 202, b"")
+            return
+        stream = RequestStream(client, receive, send, streams=_accepts_streams(headers))
+        try:
+            answers = await asyncio.gather(
+                *(
+                    self._relay.answer(client, method, bytes(message["id"]), message, stream)
+                    for method, message in requests
+                )
+            )
+        except asyncio.CancelledError:
+            stream.abandon()
+            raise
+        await stream.finish(b"[%s]" % b",".join(answers))
+
+    # GET
+
+    async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
+        if not _accepts_streams(headers):
+            raise _Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
+        client = self._session(headers)
+        queue = client.open_stream()
+        gone = asyncio.create_task(_disconnected(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+            await send({"type": "http.response.body", "body": PING, "more_body": True})
+            while True:
+                next_message = asyncio.create_task(queue.get())
+                try:
+                    await asyncio.wait(
+                        {gone, next_message}, timeout=SILENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    if not next_message.done():
+                        next_message.cancel()
+                if gone.done():
+                    return
+                if next_message.cancelled() or not next_message.done():
+                    await send({"type": "http.response.body", "body": PING, "more_body": True})
+                    continue
+                message = next_message.result()
+                if message is None:
+                    await send({"type": "http.response.body", "body": b""})
+                    return
+                await send({"type": "http.response.body", "body": encode_event(message), "more_body": True})
+        finally:
+            gone.cancel()
+            client.close_stream(queue)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read_body(headers: Headers, receive: Receive) -> bytes:
+    try:
+        announced = int(headers.get(b"content-length", b"0"))
+    except ValueError:
+        raise _Refusal(400, INVALID_REQUEST, "Content-Length must be a number") from None
+    chunks: list[bytes] = []
+    size = announced
+    received = 0
+    while size <= MAX_REQUEST_BYTES:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _Refusal(400, INVALID_REQUEST, "the request ended early")
+        chunk = event.get("body", b"")
+        if not event.get("more_body", False):
+            return b"".join((*chunks, chunk)) if chunks else chunk
+        chunks.append(chunk)
+        received += len(chunk)
+        size = max(announced, received)
+    raise _Refusal(
+        413, INVALID_REQUEST, f"the request body is larger than {MAX_REQUEST_BYTES} bytes", (b"connection", b"close")
+    )
+
+
+def _accepts_streams(headers: Headers) -> bool:
+    accept = headers.get(b"accept", b"*/*").lower()
+    return b"text/event-stream" in accept or b"*/*" in accept or b"text/*" in accept

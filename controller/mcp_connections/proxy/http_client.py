@@ -1,0 +1,381 @@
+"""A lean HTTP/1.1 client for one origin: keep-alive pool, whole bodies or streamed events, nothing else.
+
+It exists because this hop is on every call: the general clients cost two to ten times the CPU of the rest of the
+relay. Parsing is httptools' (llhttp), TLS and resolution are the event loop's. It does not follow redirects, keep
+cookies, use proxies from the environment or retry: a relay must not send a request twice on its own account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import zlib
+from collections import deque
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+import httptools
+
+IDLE_SECONDS: Final = 4.0
+"""Idle connections are closed before common servers close theirs (uvicorn and Node: 5 s), which would lose a request."""
+MAX_CONNECTIONS: Final = 2048
+STREAM_BUFFER: Final = 256 * 1024
+
+
+class HttpFault(Exception):
+    """The exchange failed below HTTP. ``executed`` is False where no byte of the request was sent."""
+
+    def __init__(self, message: str, *, executed: bool) -> None:
+        super().__init__(message)
+        self.executed = executed
+
+
+class BodyTooLarge(HttpFault):
+    """The response body is over the limit."""
+
+
+class HttpResponse:
+    """Status, headers (names lower-cased, first value wins) and either the whole body or a stream of it."""
+
+    __slots__ = ("_connection", "body", "headers", "status", "streamed")
+
+    def __init__(self, connection: _Connection, status: int, headers: dict[bytes, bytes], *, streamed: bool) -> None:
+        self._connection = connection
+        self.status = status
+        self.headers = headers
+        self.streamed = streamed
+        self.body = b""
+
+    def header(self, name: bytes) -> str:
+        """A header's value as text, empty where absent."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    async def read(self) -> bytes:
+        """The next bytes of a streamed body, empty at its end. Raises HttpFault."""
+        return await self._connection.read_stream()
+
+    def release(self) -> None:
+        """Be done with a streamed body: the connection is reused if the stream ends soon, closed otherwise."""
+        self._connection.release_stream()
+
+
+class _Connection(asyncio.Protocol):
+    """One TCP or TLS connection, used by one exchange at a time."""
+
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._head: asyncio.Future[HttpResponse] | None = None
+        self._more: asyncio.Future[None] | None = None
+        self._response: HttpResponse | None = None
+        self._headers: dict[bytes, bytes] = {}
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._complete = True
+        self._discard = False
+        self._decoder: _Inflate | None = None
+        self._fault: HttpFault | None = None
+        self._reaper: asyncio.TimerHandle | None = None
+        self.idle_since = 0.0
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._complete:
+            self.close()  # bytes nobody asked for: the peer is out of step
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            # What a callback raises arrives as the context of a HttpParserCallbackError.
+            cause = error.__context__
+            self._fail(
+                cause if isinstance(cause, HttpFault) else HttpFault(f"the answer is not HTTP/1.1 ({error})", executed=True)
+            )
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.forget(self)
+        if self._complete:
+            return
+        if self._response is not None and self._ends_with_connection():
+            self.on_message_complete()
+            return
+        self._fail(HttpFault(f"the connection was closed before the answer was complete{_because(exc)}", executed=True))
+
+    def _ends_with_connection(self) -> bool:
+        # RFC 9112 section 6.3, item 8: neither length nor chunks means the body lasts as long as the connection.
+        chunked = b"chunked" in self._headers.get(b"transfer-encoding", b"").lower()
+        return not chunked and b"content-length" not in self._headers
+
+    # httptools callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.setdefault(name.lower(), value)
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:
+            return
+        headers = self._headers
+        streamed = headers.get(b"content-type", b"")[:17].lower() == b"text/event-stream"
+        response = self._response = HttpResponse(self, status, headers, streamed=streamed)
+        encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+        if encoding in (b"gzip", b"x-gzip", b"deflate"):
+            self._decoder = _Inflate(self._client.body_limit)
+        elif encoding not in (b"identity", b""):
+            raise HttpFault(f"the answer is encoded as {encoding.decode('latin-1')!r}, which was not offered", executed=True)
+        if streamed and self._head is not None and not self._head.done():
+            self._head.set_result(response)
+
+    def on_body(self, data: bytes) -> None:
+        if self._discard:
+            return
+        if self._decoder is not None:
+            data = self._decoder.decode(data)
+        self._size += len(data)
+        self._chunks.append(data)
+        response = self._response
+        if response is not None and response.streamed:
+            self._wake()
+            if self._size > STREAM_BUFFER and self._transport is not None:
+                self._transport.pause_reading()
+        elif self._size > self._client.body_limit:
+            raise BodyTooLarge(f"the answer is larger than {self._client.body_limit} bytes", executed=True)
+
+    def on_message_complete(self) -> None:
+        response = self._response
+        if response is None:  # the end of a 1xx interim response
+            self._headers = {}
+            return
+        self._complete = True
+        if self._reaper is not None:
+            self._reaper.cancel()
+            self._reaper = None
+        transport = self._transport
+        if transport is None or transport.is_closing() or not self._parser.should_keep_alive():
+            self.close()
+        else:
+            # A keep-alive connection must not be left paused: nothing would notice the peer closing it.
+            transport.resume_reading()
+            self._client.give_back(self)
+        if response.streamed:
+            self._wake()
+        elif self._head is not None and not self._head.done():
+            response.body = b"".join(self._chunks) if len(self._chunks) != 1 else self._chunks[0]
+            self._chunks.clear()
+            self._head.set_result(response)
+
+    # one exchange
+
+    async def exchange(self, data: bytes) -> HttpResponse:
+        """Send a whole request and return its response, complete or (event streams) begun."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise HttpFault("the connection was closed while idle", executed=False)
+        self._response = None
+        self._headers = {}
+        self._chunks = deque()
+        self._size = 0
+        self._complete = False
+        self._discard = False
+        self._decoder = None
+        self._fault = None
+        self._head = asyncio.get_running_loop().create_future()
+        transport.write(data)
+        try:
+            return await self._head
+        except asyncio.CancelledError:
+            self.close()
+            raise
+
+    async def read_stream(self) -> bytes:
+        while True:
+            if self._chunks:
+                data = b"".join(self._chunks)
+                self._chunks.clear()
+                self._size = 0
+                if self._transport is not None and not self._complete:
+                    self._transport.resume_reading()
+                return data
+            if self._fault is not None:
+                raise self._fault
+            if self._complete:
+                return b""
+            self._more = asyncio.get_running_loop().create_future()
+            try:
+                await self._more
+            except asyncio.CancelledError:
+                self.close()
+                raise
+            finally:
+                self._more = None
+
+    def release_stream(self) -> None:
+        if self._complete:
+            return
+        self._discard = True
+        self._chunks.clear()
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self._reaper = asyncio.get_running_loop().call_later(1.0, self.close)
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    def _fail(self, fault: HttpFault) -> None:
+        self._complete = True
+        self._fault = fault
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(fault)
+        self._wake()
+        self.close()
+
+    def close(self) -> None:
+        """Drop the connection now; an exchange that is under way fails."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+            self._reaper = None
+        self._client.forget(self)
+        if self._transport is not None:
+            self._transport.abort()
+        if not self._complete:
+            self._complete = True
+            self._fault = self._fault or HttpFault("the connection was closed", executed=True)
+            if self._head is not None and not self._head.done():
+                self._head.set_exception(self._fault)
+            self._wake()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the connection is open as far as this side knows."""
+        return self._transport is not None and not self._transport.is_closing()
+
+
+class HttpClient:
+    """Connections to one origin. Not thread-safe; belongs to one event loop."""
+
+    def __init__(
+        self, url: str, *, tls: ssl.SSLContext | None, connect_timeout: float, body_limit: int = 64 * 1024 * 1024
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.hostname is None:
+            raise ValueError(f"{url!r} has no host")
+        self._host = parts.hostname
+        self._tls = tls if parts.scheme in ("https", "wss") else None
+        self._port = parts.port or (443 if self._tls is not None else 80)
+        self._connect_timeout = connect_timeout
+        self.body_limit = body_limit
+        self._idle: deque[_Connection] = deque()
+        self._open: set[_Connection] = set()
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def request(self, data: bytes) -> HttpResponse:
+        """Send the request, already serialised, on an idle or a new connection.
+
+        Raises HttpFault. The time to connect is bounded here, the time to answer is the caller's to bound;
+        cancelling closes the connection used.
+        """
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and now - connection.idle_since < IDLE_SECONDS:
+                return await connection.exchange(data)
+            connection.close()
+        connection = await self._connect()
+        return await connection.exchange(data)
+
+    async def _connect(self) -> _Connection:
+        if self._closed:
+            raise HttpFault("the connection is retired", executed=False)
+        if len(self._open) >= MAX_CONNECTIONS:
+            raise HttpFault(f"{MAX_CONNECTIONS} requests are already in flight to this backend", executed=False)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self),
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._host if self._tls is not None else None,
+                )
+        except TimeoutError:
+            raise HttpFault(
+                f"no connection to {self._host}:{self._port} within {self._connect_timeout:g} s", executed=False
+            ) from None
+        except ssl.SSLError as error:
+            raise HttpFault(f"TLS with {self._host}:{self._port} failed: {error.reason or error}", executed=False) from error
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise HttpFault(f"cannot connect to {self._host}:{self._port}: {cause}", executed=False) from error
+        self._open.add(connection)
+        return connection
+
+    def give_back(self, connection: _Connection) -> None:
+        """A complete, keep-alive exchange ended."""
+        if self._closed:
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(IDLE_SECONDS, self._sweep)
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection ended."""
+        self._open.discard(connection)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        loop = asyncio.get_running_loop()
+        oldest_allowed = loop.time() - IDLE_SECONDS
+        while self._idle and (self._idle[0].idle_since <= oldest_allowed or not self._idle[0].usable):
+            self._idle.popleft().close()
+        if self._idle:
+            self._sweeper = loop.call_later(IDLE_SECONDS, self._sweep)
+
+    def close(self) -> None:
+        """Close every connection, busy ones too."""
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        self._idle.clear()
+        for connection in tuple(self._open):
+            connection.close()
+
+
+class _Inflate:
+    """Decodes gzip or deflate, zlib-wrapped or raw, and refuses to inflate beyond a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._zlib: zlib._Decompress | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        if self._zlib is None:
+            wrapped = data[:1] == b"\x1f" or (len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0)
+            self._zlib = zlib.decompressobj(47 if wrapped else -15)
+        try:
+            out = self._zlib.decompress(data, self._limit - self._size + 1)
+        except zlib.error as error:
+            raise HttpFault(f"the compressed answer is damaged ({error})", executed=True) from error
+        self._size += len(out)
+        if self._size > self._limit:
+            raise BodyTooLarge(f"the answer inflates to more than {self._limit} bytes", executed=True)
+        return out
+
+
+def _because(error: Exception | None) -> str:
+    return f" ({error})" if error is not None and str(error) else ""

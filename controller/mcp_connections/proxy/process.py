@@ -1,0 +1,73 @@
+"""One proxy process: registry, sessions, relay and endpoint put together, served and taken down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+from mcp_connections.mounts.report import ReloadResult
+from mcp_connections.proxy.admin_control import HealthReport
+from mcp_connections.proxy.channel import ChannelError
+from mcp_connections.proxy.client_session import SessionTable
+from mcp_connections.proxy.endpoint import Endpoint
+from mcp_connections.proxy.host_guard import HostGuard
+from mcp_connections.proxy.listening import serving
+from mcp_connections.proxy.metrics import Metrics
+from mcp_connections.proxy.mount import Mount
+from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.relay import Relay
+
+DRAIN_SECONDS: Final = 10.0
+"""What requests in progress get when the process is told to stop."""
+
+
+class ProxyProcess:
+    """Everything behind the public port."""
+
+    def __init__(self, *, host: str, allowed_hosts: Iterable[str] = ()) -> None:
+        self.registry = Registry()
+        self.metrics = Metrics()
+        self.sessions = SessionTable(self.registry)
+        relay = Relay(self.registry, self.metrics)
+        self.app = Endpoint(self.registry, relay, self.sessions, HostGuard(host, allowed_hosts))
+        self.metrics.observe(self.registry.report)
+        self.registry.on_reload = self._reloaded
+
+    def _reloaded(self, result: ReloadResult) -> None:
+        self.metrics.reloaded(result)
+        self.metrics.retain(mount.spec.connection for mount in self.registry.mounts)
+
+    @contextlib.asynccontextmanager
+    async def serve(self, listener: socket.socket, *, drain_seconds: float = DRAIN_SECONDS) -> AsyncIterator[None]:
+        """Serve clients on ``listener`` while the context is open; then end streams, requests and mounts, in that
+        order. Nothing is left running after it: no session, no child process."""
+        try:
+            async with serving(self.app, listener, lifespan=False, drain_seconds=drain_seconds):
+                try:
+                    yield
+                finally:
+                    self.sessions.close_streams()
+        finally:
+            await self.registry.aclose()
+
+    async def check_health(self) -> tuple[HealthReport, ...]:
+        """Ping every backend at the same time."""
+        return tuple(await asyncio.gather(*(_check(mount) for mount in self.registry.mounts)))
+
+
+async def _check(mount: Mount) -> HealthReport:
+    started = time.perf_counter()
+    try:
+        seconds = await mount.check()
+    except ChannelError as error:
+        seconds = time.perf_counter() - started
+        return HealthReport(
+            connection=mount.spec.connection, healthy=False, reason=error.reason, message=str(error), seconds=seconds
+        )
+    return HealthReport(
+        connection=mount.spec.connection, healthy=True, reason="Ready", message="answered a ping", seconds=seconds
+    )

@@ -1,0 +1,250 @@
+"""The mount table: the only place that mounts, replaces and retires.
+
+``apply`` compares what is desired with what is mounted, prepares the new mounts beside the old ones, swaps the table in one
+step and retires what is out of it. Unchanged mounts stay the same objects: their sessions, catalogue and calls in
+flight never notice a reload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from mcp_connections.mounts.plan import Add, Keep, Plan, Replace, Retire, plan
+from mcp_connections.mounts.report import (
+    CatalogNote,
+    RegistryReport,
+    ReloadResult,
+    RetiredMount,
+    SkippedMount,
+)
+from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, MountSpec
+from mcp_connections.proxy.catalogue import Aggregate
+from mcp_connections.proxy.connecting import ChannelFactory, Transport
+from mcp_connections.proxy.mount import Mount
+
+log = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 1.5
+"""How long a reload waits for the first attempts of new mounts, so that clients see one change, not two."""
+READY_SECONDS: Final = 10.0
+"""After this long the proxy is ready, whatever its backends do."""
+ANNOUNCE_SECONDS: Final = 0.02
+"""How long changes are collected into one list_changed."""
+RETIRED_KEPT: Final = 20
+
+Listener = Callable[[set[str]], None]
+"""Told which of the lists (tools, resources, prompts) changed."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Registry:
+    """The mounts of one proxy process."""
+
+    def __init__(
+        self,
+        *,
+        channels: Callable[[MountSpec], ChannelFactory] = Transport,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self.instance = secrets.token_hex(8)
+        self.on_reload: Callable[[ReloadResult], None] = lambda result: None
+        self._channels = channels
+        self._now = now
+        self._desired = DesiredMounts()
+        self._mounts: dict[tuple[str, str], Mount] = {}
+        self._retired: deque[Mount] = deque()
+        self._listeners: list[Listener] = []
+        self._aggregate: Aggregate[Mount] = Aggregate([])
+        self._announced = self._aggregate
+        self._stale = False
+        self._announcement: asyncio.TimerHandle | None = None
+        self._applying = asyncio.Lock()
+        self._applied = False
+        self._ready_at: float | None = None
+
+    # what is mounted
+
+    @property
+    def separator(self) -> str:
+        """Between prefix and name."""
+        return self._desired.separator
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """The mounts in service, oldest resource first."""
+        return tuple(self._mounts.values())
+
+    def find(self, connection: ConnectionKey) -> Mount | None:
+        """The mount in service of a connection."""
+        return self._mounts.get((connection.namespace, connection.name))
+
+    @property
+    def aggregate(self) -> Aggregate[Mount]:
+        """The public catalogue, up to date."""
+        if self._stale:
+            self._stale = False
+            self._aggregate = Aggregate(
+                [(mount, mount.spec.prefix, mount.public) for mount in self._mounts.values() if mount.public is not None]
+            )
+        return self._aggregate
+
+    def listen(self, listener: Listener) -> None:
+        """Have ``listener`` called after every change of the public catalogue."""
+        self._listeners.append(listener)
+
+    async def first_attempts(self, seconds: float) -> None:
+        """Return once every mount's first attempt has ended, or after ``seconds``."""
+        waiting = [mount for mount in self._mounts.values() if not mount.attempted.is_set()]
+        if waiting:
+            await _all_set((mount.attempted for mount in waiting), seconds)
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients should be sent here: every mount was tried once, or 10 s have passed. With
+        ``startPolicy: Strict`` every mount has to be up."""
+        if not self._applied:
+            return False
+        if self._desired.start_policy == "Strict":
+            return not self._desired.rejected and all(mount.ready for mount in self._mounts.values())
+        if all(mount.attempted.is_set() for mount in self._mounts.values()):
+            return True
+        return self._ready_at is not None and asyncio.get_running_loop().time() >= self._ready_at
+
+    def report(self) -> RegistryReport:
+        """Everything an operator may want to know."""
+        clashes: dict[int, list[CatalogNote]] = {}
+        for loser, note, holder in self.aggregate.clashes:
+            reason = f"connection {holder.label} has the public name already and is older; change one of the prefixes"
+            clashes.setdefault(id(loser), []).append(note.model_copy(update={"reason": reason}))
+        return RegistryReport(
+            instance=self.instance,
+            ready=self.ready,
+            separator=self.separator,
+            mounts=tuple(mount.report(tuple(clashes.get(id(mount), ())[:100])) for mount in self._mounts.values()),
+            retired=tuple(mount.retired_report() for mount in tuple(self._retired)[-RETIRED_KEPT:]),
+            rejected=self._desired.rejected,
+        )
+
+    # changing it
+
+    async def apply(self, desired: DesiredMounts) -> ReloadResult:
+        """Make ``desired`` what is mounted. Reloads run one after the other; the last one wins.
+
+        Returns once the table is swapped and the new mounts were tried, or after 1.5 s: a mount that is not up
+        by then goes on trying. A failing mount never keeps another from being served.
+        """
+        async with self._applying:
+            result = await self._apply(desired)
+        self.on_reload(result)
+        return result
+
+    async def _apply(self, desired: DesiredMounts) -> ReloadResult:
+        steps = plan(desired, self.report())
+        specs = [step.spec for step in steps.of(Add)] + [step.spec for step in steps.of(Replace)]
+        fresh = {
+            (spec.connection.namespace, spec.connection.name): self._make(spec, desired.separator) for spec in specs
+        }
+        if not self._applied:
+            self._ready_at = asyncio.get_running_loop().time() + READY_SECONDS
+        serving = bool(self._mounts)
+        for mount in fresh.values():
+            mount.start()
+        if serving and fresh:
+            # The old mounts go on serving meanwhile, so that clients never see a gap.
+            await _all_set((mount.attempted for mount in fresh.values()), SETTLE_SECONDS)
+        retired = self._swap(desired, steps, fresh)
+        if not serving:
+            await _all_set((mount.attempted for mount in fresh.values()), SETTLE_SECONDS)
+        return ReloadResult(
+            kept=tuple(step.connection for step in steps.of(Keep)),
+            added=tuple(step.connection for step in steps.of(Add)),
+            replaced=tuple(step.connection for step in steps.of(Replace)),
+            retired=retired,
+            rejected=desired.rejected,
+            skipped=_skipped(fresh.values()),
+        )
+
+    def _make(self, spec: MountSpec, separator: str) -> Mount:
+        return Mount(
+            spec, separator=separator, channels=self._channels(spec), on_change=self._changed, now=self._now
+        )
+
+    def _swap(
+        self, desired: DesiredMounts, steps: Plan, fresh: dict[tuple[str, str], Mount]
+    ) -> tuple[RetiredMount, ...]:
+        """The table changes here, between two steps of the event loop, and nowhere else."""
+        before = self._mounts
+        renamed = desired.separator != self._desired.separator
+        self._desired = desired
+        self._applied = True
+        self._mounts = {}
+        for spec in desired.mounts:
+            place = (spec.connection.namespace, spec.connection.name)
+            mount = fresh.get(place) or before[place]
+            if renamed:
+                mount.rename(desired.separator)
+            self._mounts[place] = mount
+        causes = [(step.connection, step.cause) for step in steps.of(Replace)]
+        causes += [(step.connection, step.cause) for step in steps.of(Retire)]
+        leaving = [(before[connection.namespace, connection.name], cause) for connection, cause in causes]
+        for mount, cause in leaving:
+            log.info("connection %s: retiring (%s)", mount.label, cause)
+            mount.retire(cause, desired.drain_timeout)
+            self._retired.append(mount)
+        while len(self._retired) > RETIRED_KEPT and self._retired[0].closed.is_set():
+            self._retired.popleft()
+        self._changed()
+        return tuple(mount.retired_report() for mount, _ in leaving)
+
+    def _changed(self) -> None:
+        self._stale = True
+        if self._announcement is None:
+            self._announcement = asyncio.get_running_loop().call_later(ANNOUNCE_SECONDS, self._announce)
+
+    def _announce(self) -> None:
+        self._announcement = None
+        current = self.aggregate
+        changes = current.changes_from(self._announced)
+        self._announced = current
+        if changes:
+            for listener in self._listeners:
+                listener(changes)
+
+    async def aclose(self, drain_timeout: float = 0.0) -> None:
+        """Retire everything and return once all of it is closed."""
+        async with self._applying:
+            for mount in self._mounts.values():
+                mount.retire("Removed", drain_timeout)
+                self._retired.append(mount)
+            self._mounts = {}
+            if self._announcement is not None:
+                self._announcement.cancel()
+            for mount in self._retired:
+                await mount.closed.wait()
+
+
+def _skipped(mounts: Iterable[Mount]) -> tuple[SkippedMount, ...]:
+    return tuple(
+        SkippedMount(connection=mount.spec.connection, phase=mount.failed_phase, error=mount.report().message)
+        for mount in mounts
+        if mount.attempted.is_set() and not mount.ready and mount.failed_phase is not None
+    )
+
+
+async def _all_set(events: Iterable[asyncio.Event], seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for event in events:
+                await event.wait()
+
+

@@ -1,0 +1,253 @@
+"""Client requests, answered from the catalogue or relayed to the one backend they concern.
+
+Only names, URIs, ids and progress tokens are rewritten. What a backend answers, an error too, is what the client gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from msgspec import Raw
+
+from mcp_connections import __version__
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.catalogue import Target
+from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.client_session import ClientSession
+from mcp_connections.proxy.discovery import LISTINGS, Kind
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
+from mcp_connections.proxy.metrics import OK, Metrics
+from mcp_connections.proxy.mount import Mount
+from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.request_stream import RequestStream
+from mcp_connections.proxy.rewrite import public_result
+from mcp_connections.proxy.upstream import HANDSHAKE_VERSIONS
+
+log = logging.getLogger(__name__)
+
+FIRST_LIST_SECONDS: Final = 3.0
+"""How long a client may wait for backends whose first attempt has not ended; then it gets what there is."""
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_LISTED: Final = {listing.method: listing.kind for listing in LISTINGS}
+
+Handler = Callable[[ClientSession, Envelope, RequestStream], Awaitable[Envelope]]
+
+
+class Relay:
+    """What a client can ask of the endpoint once it is initialized."""
+
+    def __init__(self, registry: Registry, metrics: Metrics) -> None:
+        self._registry = registry
+        self._metrics = metrics
+        self._handlers: dict[str, Handler] = {
+            "tools/call": self._call_tool,
+            "prompts/get": self._get_prompt,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "completion/complete": self._complete,
+        }
+
+    # initialize
+
+    async def introduce(self, protocol_version: str) -> bytes:
+        """The result of initialize for a client that offered ``protocol_version``."""
+        await self._registry.first_attempts(FIRST_LIST_SECONDS)
+        result: dict[str, Any] = {
+            "protocolVersion": protocol_version,
+            "capabilities": self._capabilities(),
+            "serverInfo": {"name": "mcp-connections", "version": __version__},
+        }
+        if instructions := self._instructions():
+            result["instructions"] = instructions
+        return jsonrpc.encode(result)
+
+    def _capabilities(self) -> dict[str, Any]:
+        """What the backends have, together. Tools are always there: backends that have them may be added any time."""
+        backends = [mount.capabilities for mount in self._registry.mounts]
+        capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+        if any("resources" in each for each in backends):
+            resources: dict[str, bool] = {"listChanged": True}
+            if any(_declares(each.get("resources"), "subscribe") for each in backends):
+                resources["subscribe"] = True
+            capabilities["resources"] = resources
+        if any("prompts" in each for each in backends):
+            capabilities["prompts"] = {"listChanged": True}
+        for plain in ("completions", "logging"):
+            if any(plain in each for each in backends):
+                capabilities[plain] = {}
+        return capabilities
+
+    def _instructions(self) -> str:
+        return "\n\n".join(
+            f"[{mount.spec.prefix or mount.label}] {mount.instructions}"
+            for mount in self._registry.mounts
+            if mount.instructions
+        )
+
+    # requests
+
+    async def answer(
+        self, client: ClientSession, method: str, request_id: bytes, message: Envelope, stream: RequestStream
+    ) -> bytes:
+        """The whole JSON-RPC response to a request. Never raises but for cancellation."""
+        handler = self._handlers.get(method)
+        try:
+            if handler is not None:
+                response = await handler(client, message, stream)
+                response["id"] = Raw(request_id)
+                return jsonrpc.encode(response)
+            if (kind := _LISTED.get(method)) is not None:
+                return jsonrpc.result(request_id, await self._list(kind, message))
+            if method == "ping":
+                return jsonrpc.result(request_id, b"{}")
+            if method == "logging/setLevel":
+                return jsonrpc.result(request_id, await self._set_level(client, message))
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        except RpcError as error:
+            return jsonrpc.failure(request_id, error)
+        except Exception as error:
+            log.exception("%s: unexpected failure", method)
+            return jsonrpc.failure(request_id, RpcError(jsonrpc.INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}"))
+
+    async def _list(self, kind: Kind, message: Envelope) -> bytes:
+        params = jsonrpc.members(message.get("params"), "list")
+        if "cursor" in params and bytes(params["cursor"]) != b"null":
+            raise RpcError(INVALID_PARAMS, "params.cursor is not one that was given out: lists here have one page")
+        await self._registry.first_attempts(FIRST_LIST_SECONDS)
+        return self._registry.aggregate.results[kind]
+
+    async def _call_tool(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+        return await self._relay_named("tool", "Unknown tool", client, message, stream)
+
+    async def _get_prompt(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+        return await self._relay_named("prompt", "Unknown prompt", client, message, stream)
+
+    async def _relay_named(
+        self, kind: Kind, unknown: str, client: ClientSession, message: Envelope, stream: RequestStream
+    ) -> Envelope:
+        method = jsonrpc.decode_str(message["method"])
+        params = jsonrpc.members(message.get("params"), method)
+        name = jsonrpc.string_member(params, "name", method)
+        mount, own = await self._named(kind, name, unknown)
+        params["name"] = Raw(jsonrpc.encode(own))
+        message["params"] = Raw(jsonrpc.encode(params))
+        return await self._relay(mount, method, client, message, stream)
+
+    async def _named(self, kind: Kind, name: str, unknown: str) -> Target[Mount]:
+        target = self._registry.aggregate.targets[kind].get(name)
+        if target is not None:
+            return target
+        for mount in self._registry.mounts:
+            # Without a catalogue only the prefix tells that the name may be this mount's.
+            if mount.public is None and mount.spec.prefix and name.startswith(mount.spec.prefix + self._registry.separator):
+                if not mount.attempted.is_set():
+                    await self._registry.first_attempts(FIRST_LIST_SECONDS)
+                    if (found := self._registry.aggregate.targets[kind].get(name)) is not None:
+                        return found
+                mount.wake()
+                raise mount.unavailable()
+        raise RpcError(INVALID_PARAMS, f"{unknown}: {name}")
+
+    async def _read_resource(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+        mount, _ = await self._located("resources/read", message)
+        return await self._relay(mount, "resources/read", client, message, stream)
+
+    async def _located(self, method: str, message: Envelope) -> Target[Mount]:
+        """The mount of ``params.uri``, which is replaced by the backend's own URI."""
+        params = jsonrpc.members(message.get("params"), method)
+        uri = jsonrpc.string_member(params, "uri", method)
+        target = self._registry.aggregate.locate(uri)
+        if target is None:
+            await self._registry.first_attempts(FIRST_LIST_SECONDS)
+            target = self._registry.aggregate.locate(uri)
+        if target is None:
+            raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+        params["uri"] = Raw(jsonrpc.encode(target.own))
+        message["params"] = Raw(jsonrpc.encode(params))
+        return target
+
+    async def _subscribe(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+        mount, uri = await self._located("resources/subscribe", message)
+        if not _declares(mount.capabilities.get("resources"), "subscribe"):
+            raise RpcError(METHOD_NOT_FOUND, f"connection {mount.label} does not offer resource subscriptions")
+        return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client)
+
+    async def _unsubscribe(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+        mount, uri = await self._located("resources/unsubscribe", message)
+        answer = await mount.attend(lambda leg: leg.unsubscribe(client, uri, message), client)
+        return answer if answer is not None else {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
+
+    async def _complete(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+        method = "completion/complete"
+        params = jsonrpc.members(message.get("params"), method)
+        reference = jsonrpc.members(params.get("ref"), f"{method}: params.ref")
+        kind = jsonrpc.string_member(reference, "type", f"{method}: params.ref")
+        if kind == "ref/prompt":
+            name = jsonrpc.string_member(reference, "name", f"{method}: params.ref")
+            target = await self._named("prompt", name, "Unknown prompt")
+            reference["name"] = Raw(jsonrpc.encode(target.own))
+        elif kind == "ref/resource":
+            uri = jsonrpc.string_member(reference, "uri", f"{method}: params.ref")
+            found = self._registry.aggregate.targets["resourceTemplate"].get(uri) or self._registry.aggregate.locate(uri)
+            if found is None:
+                raise RpcError(INVALID_PARAMS, f"{method}: unknown resource template {uri}")
+            target = found
+            reference["uri"] = Raw(jsonrpc.encode(target.own))
+        else:
+            raise RpcError(INVALID_PARAMS, f"{method}: params.ref.type must be ref/prompt or ref/resource, not {kind!r}")
+        if "completions" not in target.owner.capabilities:
+            # No suggestions is what a client makes of a server without completions.
+            return {"jsonrpc": jsonrpc.VERSION, "result": Raw(b'{"completion":{"values":[]}}')}
+        params["ref"] = Raw(jsonrpc.encode(reference))
+        message["params"] = Raw(jsonrpc.encode(params))
+        return await self._relay(target.owner, method, client, message, stream)
+
+    async def _set_level(self, client: ClientSession, message: Envelope) -> bytes:
+        params = jsonrpc.members(message.get("params"), "logging/setLevel")
+        level = jsonrpc.string_member(params, "level", "logging/setLevel")
+        if level not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"logging/setLevel: params.level must be one of {', '.join(LOG_LEVELS)}")
+        client.log_level = level
+        logging_mounts = [mount for mount in self._registry.mounts if "logging" in mount.capabilities]
+        outcomes = await asyncio.gather(
+            *(mount.attend(lambda leg: leg.set_level(level), client) for mount in logging_mounts), return_exceptions=True
+        )
+        for mount, outcome in zip(logging_mounts, outcomes, strict=True):
+            if isinstance(outcome, RpcError | ChannelError):
+                log.warning("connection %s: the log level could not be set: %s", mount.label, outcome)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        return b"{}"
+
+    async def _relay(
+        self, mount: Mount, method: str, client: ClientSession, message: Envelope, stream: RequestStream
+    ) -> Envelope:
+        started = time.perf_counter()
+        outcome = "Cancelled"
+        try:
+            response = await mount.call(client, message, stream)
+            outcome = "BackendError" if "error" in response else OK
+        except RpcError as error:
+            outcome = error.data.get("reason", "other") if isinstance(error.data, dict) else "other"
+            raise
+        finally:
+            self._metrics.call_finished(mount.label, outcome, time.perf_counter() - started, method)
+        result = response.get("result")
+        if result is not None:
+            response["result"] = public_result(method, result, mount.spec.prefix)
+        return response
+
+
+def negotiate(offered: str) -> str:
+    """The protocol version to answer initialize with: the client's if it is known, else the newest
+    (basic/lifecycle, Version Negotiation)."""
+    return offered if offered in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+
+
+def _declares(capability: object, flag: str) -> bool:
+    return isinstance(capability, dict) and capability.get(flag) is True

@@ -1,0 +1,282 @@
+"""One MCP session with one backend, from handshake to end (MCP 2025-11-25, basic/lifecycle).
+
+A session numbers its own requests, hands each inbound message to whom it concerns and bounds every wait. Whether it
+serves discovery, one client or several is not its business: it reports to an UpstreamEvents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Final, NamedTuple, Protocol
+
+from msgspec import Raw
+
+from mcp_connections.mounts.spec import Timeouts
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import Channel, ChannelError, Envelope, ProtocolViolation, TimedOut, Unreachable
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Newest first. The first is what is offered, any of them is accepted."""
+MAX_BACKGROUND: Final = 256
+NOTICE_SECONDS: Final = 5.0
+
+
+class Hello(NamedTuple):
+    """How this side introduces itself: raw JSON objects, a client's own where the session is its alone."""
+
+    client_info: bytes
+    capabilities: bytes
+
+
+class Scope(Protocol):
+    """The client request on whose behalf an upstream request runs."""
+
+    def deliver(self, message: bytes) -> None:
+        """Send a message of the backend to the client, ahead of the response and on the same stream."""
+
+
+class UpstreamEvents(Protocol):
+    """Whom a session tells what its backend does on its own account. No method may block."""
+
+    def server_request(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
+        """The backend asks the client something; answer with ``session.respond``."""
+
+    def notified(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
+        """A notification other than progress."""
+
+    def lost(self, session: UpstreamSession, error: ChannelError) -> None:
+        """The transport ended by itself; the session is of no more use."""
+
+
+class _Progress(NamedTuple):
+    token: Raw
+    scope: Scope | None
+    deadline: asyncio.Timeout
+    latest: float
+    """Loop time that no progress moves the deadline beyond."""
+
+
+class UpstreamSession:
+    """A session over ``channel``. Closed for good by ``aclose``; never reopened, a new one is made instead."""
+
+    def __init__(self, channel: Channel, *, hello: Hello, timeouts: Timeouts, events: UpstreamEvents) -> None:
+        self._channel = channel
+        self._hello = hello
+        self._timeouts = timeouts
+        self._events = events
+        self._last_id = 0
+        self._progress: dict[int, _Progress] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self.fault: ChannelError | None = None
+        """Why the session is of no use any more; None while it is."""
+        self.opened = False
+        self.protocol_version = ""
+        self.capabilities: dict[str, Any] = {}
+        self.server_info: dict[str, Any] = {}
+        self.instructions: str | None = None
+        channel.on_message = self._received_outside_exchange
+        channel.on_lost = self._lost
+
+    # handshake
+
+    async def connect(self) -> None:
+        """Open the transport. Raises ChannelError."""
+        await self._channel.open()
+
+    async def initialize(self, seconds: float) -> None:
+        """Shake hands: ``initialize``, then ``notifications/initialized``. Raises ChannelError."""
+        params = b'{"protocolVersion":"%s","capabilities":%s,"clientInfo":%s}' % (
+            HANDSHAKE_VERSIONS[0].encode(),
+            self._hello.capabilities,
+            self._hello.client_info,
+        )
+        message: Envelope = {"jsonrpc": jsonrpc.VERSION, "method": Raw(b'"initialize"'), "params": Raw(params)}
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._exchange(self._next_id(), message, None)
+                self._adopt(answer)
+                await self._channel.send(jsonrpc.notification("notifications/initialized"))
+        except TimeoutError:
+            raise TimedOut(f"no answer to initialize within {seconds:g} s") from None
+        self.opened = True
+
+    def _adopt(self, answer: Envelope) -> None:
+        if (error := answer.get("error")) is not None:
+            raise ProtocolViolation(f"the backend refused initialize: {_shorten(error)}")
+        try:
+            result = jsonrpc.decode_any(answer.get("result", jsonrpc.NULL))
+        except jsonrpc.DecodeError as error:
+            raise ProtocolViolation(f"the answer to initialize is not valid JSON ({error})") from None
+        if not isinstance(result, dict):
+            raise ProtocolViolation("the answer to initialize holds no result object")
+        version = result.get("protocolVersion")
+        if version not in HANDSHAKE_VERSIONS:
+            # lifecycle, Version Negotiation: a client that does not support the server's version disconnects.
+            raise ProtocolViolation(
+                f"the backend wants protocol version {version!r}; supported are {', '.join(HANDSHAKE_VERSIONS)}"
+            )
+        self.protocol_version = version
+        self.capabilities = _object(result.get("capabilities"))
+        self.server_info = _object(result.get("serverInfo"))
+        instructions = result.get("instructions")
+        self.instructions = instructions if isinstance(instructions, str) else None
+        self._channel.negotiated(version)
+
+    def listen(self) -> None:
+        """Also receive what the backend sends outside requests."""
+        self._channel.listen()
+
+    # requests of this side
+
+    async def request(self, message: Envelope, scope: Scope | None = None) -> Envelope:
+        """Send a request and return its response, both otherwise untouched; only ``id`` is this session's.
+
+        The wait is ``timeouts.request`` seconds, begun anew with each progress notification, ``timeouts.max``
+        at most. The backend is told of a request that timed out or was cancelled. Raises ChannelError.
+        """
+        if self.fault is not None:
+            raise self.fault
+        message = dict(message)  # the caller may have to send it again in another session
+        request_id = self._next_id()
+        try:
+            async with asyncio.timeout(self._timeouts.request) as deadline:
+                if (meta := _meta_with_progress(message)) is not None:
+                    self._watch_progress(request_id, message, meta, scope, deadline)
+                return await self._exchange(request_id, message, scope)
+        except TimeoutError:
+            self._abandon(request_id, "timed out")
+            raise TimedOut(f"no answer within {self._waited(request_id)}") from None
+        except asyncio.CancelledError:
+            self._abandon(request_id, "cancelled by the client")
+            raise
+        finally:
+            self._progress.pop(request_id, None)
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    async def _exchange(self, request_id: int, message: Envelope, scope: Scope | None) -> Envelope:
+        message["id"] = Raw(b"%d" % request_id)
+        return await self._channel.exchange(
+            request_id, jsonrpc.encode(message), lambda inbound: self._received(inbound, scope)
+        )
+
+    def _watch_progress(
+        self, request_id: int, message: Envelope, meta: dict[str, Raw], scope: Scope | None, deadline: asyncio.Timeout
+    ) -> None:
+        # The client's token is unique among its own requests only, so the backend gets the id of ours.
+        latest = asyncio.get_running_loop().time() + self._timeouts.max
+        self._progress[request_id] = _Progress(meta["progressToken"], scope, deadline, latest)
+        meta["progressToken"] = Raw(b"%d" % request_id)
+        params = jsonrpc.decode_envelope(message["params"])
+        params["_meta"] = Raw(jsonrpc.encode(meta))
+        message["params"] = Raw(jsonrpc.encode(params))
+
+    def _waited(self, request_id: int) -> str:
+        if request_id in self._progress:
+            return f"{self._timeouts.request:g} s of the last progress, or {self._timeouts.max:g} s in all"
+        return f"{self._timeouts.request:g} s"
+
+    def _abandon(self, request_id: int, reason: str) -> None:
+        params = b'{"requestId":%d,"reason":%s}' % (request_id, jsonrpc.encode(reason))
+        self.notify(jsonrpc.notification("notifications/cancelled", params))
+
+    def notify(self, message: bytes) -> None:
+        """Send a notification, or a response, in the background: nobody waits for its fate."""
+        if self.fault is None:
+            self._spawn(self._send(message))
+
+    def respond(self, request_id: Raw, member: str, body: bytes) -> None:
+        """Answer a request of the backend; ``member`` is "result" or "error"."""
+        self.notify(b'{"jsonrpc":"2.0","id":%s,"%s":%s}' % (bytes(request_id), member.encode(), body))
+
+    async def _send(self, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(NOTICE_SECONDS):
+                await self._channel.send(message)
+        except (ChannelError, TimeoutError) as error:
+            log.debug("a notification was not delivered: %s", error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if len(self._background) >= MAX_BACKGROUND:
+            work.close()
+            log.warning("%d messages wait to be sent to a backend; dropped one", MAX_BACKGROUND)
+            return
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # messages of the backend
+
+    def _received_outside_exchange(self, message: Envelope) -> None:
+        self._received(message, None)
+
+    def _received(self, message: Envelope, scope: Scope | None) -> None:
+        method = jsonrpc.method_of(message)
+        if method is None:
+            return  # a response to a request nobody waits for any more
+        if "id" in message:
+            if method == "ping":
+                self.respond(message["id"], "result", b"{}")
+            else:
+                self._events.server_request(self, method, message, scope)
+        elif method == "notifications/progress":
+            self._progressed(message)
+        else:
+            self._events.notified(self, method, message, scope)
+
+    def _progressed(self, message: Envelope) -> None:
+        try:
+            params = jsonrpc.decode_envelope(message.get("params", jsonrpc.NULL))
+            entry = self._progress.get(int(bytes(params["progressToken"]).strip(b'"')))
+        except (jsonrpc.DecodeError, KeyError, ValueError):
+            return
+        if entry is None:
+            return  # basic/utilities/progress: only tokens of active requests may be used
+        now = asyncio.get_running_loop().time()
+        if not entry.deadline.expired():
+            entry.deadline.reschedule(min(now + self._timeouts.request, entry.latest))
+        if entry.scope is not None:
+            params["progressToken"] = entry.token
+            message["params"] = Raw(jsonrpc.encode(params))
+            entry.scope.deliver(jsonrpc.encode(message))
+
+    # the end
+
+    def _lost(self, error: ChannelError) -> None:
+        if self.fault is None:
+            self.fault = error
+            self._events.lost(self, error)
+
+    async def aclose(self) -> None:
+        """End the session at the backend too. Returns when that is done or given up; never raises."""
+        if self.fault is None:
+            self.fault = Unreachable("the session was closed", executed=False)
+        for task in tuple(self._background):
+            task.cancel()
+        await self._channel.aclose()
+
+
+def _meta_with_progress(message: Envelope) -> dict[str, Raw] | None:
+    raw = message.get("params")
+    if raw is None or b'"progressToken"' not in bytes(raw):
+        return None
+    try:
+        meta = jsonrpc.decode_envelope(jsonrpc.decode_envelope(raw).get("_meta", jsonrpc.NULL))
+    except jsonrpc.DecodeError:
+        return None
+    return meta if "progressToken" in meta else None
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _shorten(raw: Raw) -> str:
+    text = bytes(raw).decode("utf-8", "replace")
+    return text if len(text) <= 300 else f"{text[:300]}…"
