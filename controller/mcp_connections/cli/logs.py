@@ -1,0 +1,48 @@
+"""Logging of the long-running commands: to stderr, as text for people or as JSON lines for machines."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+
+from pythonjsonlogger.json import JsonFormatter
+
+
+class LogFormat(StrEnum):
+    """How a log line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """From which severity on lines are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+_CHATTY = ("asyncio", "fastmcp", "mcp", "httpx2", "watchfiles", "uvicorn.access", "uvicorn.error")
+"""Libraries whose messages help only while looking for a fault."""
+
+
+def set_up_logging(level: LogLevel, log_format: LogFormat) -> None:
+    """Send all logging of the process to stderr. To be called once, before anything is logged."""
+    handler = logging.StreamHandler(sys.stderr)
+    if log_format is LogFormat.JSON:
+        fields = {"asctime": "time", "levelname": "level", "name": "logger"}
+        formatter: logging.Formatter = JsonFormatter(
+            "{asctime}{levelname}{name}{message}", style="{", rename_fields=fields
+        )
+    else:
+        formatter = logging.Formatter("{asctime} {levelname:<7} {name}: {message}", style="{")
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    if level is not LogLevel.DEBUG:
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

@@ -1,0 +1,132 @@
+"""One proxy process under a command: its ports opened, its source followed, its end awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcp_connections.cli import announcements
+from mcp_connections.cli.admin_client import read_token
+from mcp_connections.cli.announcements import Say
+from mcp_connections.cli.failure import CommandError
+from mcp_connections.mounts.report import ReloadResult
+from mcp_connections.mounts.spec import ConnectionKey
+from mcp_connections.proxy.admin_control import AdminControl
+from mcp_connections.proxy.listening import PortError, bind
+from mcp_connections.proxy.process import DRAIN_SECONDS, ProxyProcess
+
+FIRST_ATTEMPT_SECONDS: Final = 90.0
+"""How long the outcome of a mount's first attempt is waited for, to be told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ports:
+    """Where a command listens."""
+
+    host: str
+    port: int
+    admin_port: int | None
+    admin_token_file: Path | None
+
+
+@contextlib.asynccontextmanager
+async def open_ports(
+    process: ProxyProcess, control: AdminControl, ports: Ports, say: Say, *, drain_seconds: float = DRAIN_SECONDS
+) -> AsyncIterator[None]:
+    """Serve clients, and the administrator where there is an admin port, while the context is open.
+
+    Raises CommandError where a port cannot be had.
+    """
+    token = read_token(ports.admin_token_file)
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            listener = bind(ports.host, ports.port, "--port")
+            await stack.enter_async_context(process.serve(listener, drain_seconds=drain_seconds))
+            say(f"endpoint  {_url(ports.host, listener.getsockname()[1])}/mcp")
+            if ports.admin_port is not None:
+                await stack.enter_async_context(_admin(process, control, ports, token, say))
+            yield
+    except PortError as error:
+        raise CommandError(f"{error}.") from error
+
+
+@contextlib.asynccontextmanager
+async def _admin(
+    process: ProxyProcess, control: AdminControl, ports: Ports, token: str | None, say: Say
+) -> AsyncIterator[None]:
+    # FastMCP takes half a second to import: only a process with an admin port pays for it.
+    from mcp_connections.proxy.admin import admin_app
+    from mcp_connections.proxy.admin_server import admin_server
+
+    app = admin_app(control, process.metrics, token)
+    async with admin_server(app, host=ports.host, port=ports.admin_port or 0, token=token) as port:
+        guard = "bearer token" if token else "no token, this machine only"
+        say(f"admin     {_url(ports.host, port)}/admin/mcp  ({guard})")
+        yield
+
+
+class Reporter:
+    """Tells what reloads did, and later how the first attempts they began have ended."""
+
+    def __init__(self, process: ProxyProcess, say: Say) -> None:
+        self._process = process
+        self._say = say
+        self._first = True
+        self._following: set[asyncio.Task[None]] = set()
+
+    def applied(self, result: ReloadResult) -> None:
+        """After the first reload everything that is mounted, after any other what changed."""
+        report = self._process.registry.report()
+        if self._first:
+            self._tell(announcements.mounted(report))
+        elif lines := announcements.reloaded(result, report):
+            self._tell(["reloaded:", *lines])
+        self._first = False
+        self._follow()
+
+    def _tell(self, lines: list[str]) -> None:
+        for line in lines:
+            self._say(line)
+
+    def _follow(self) -> None:
+        for task in self._following:
+            task.cancel()
+        waiting = announcements.pending(self._process.registry.report())
+        if waiting:
+            task = asyncio.create_task(self._tell_when_settled(waiting), name="first-attempts")
+            self._following.add(task)
+            task.add_done_callback(self._following.discard)
+
+    async def _tell_when_settled(self, waiting: tuple[ConnectionKey, ...]) -> None:
+        await self._process.registry.first_attempts(FIRST_ATTEMPT_SECONDS)
+        self._tell(announcements.settled(waiting, self._process.registry.report()))
+
+
+async def until_stopped(*services: Callable[[], Awaitable[None]]) -> None:
+    """Run ``services`` until SIGTERM or SIGINT, or until one of them raises."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_run(service)) for service in services]
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
+    except* CommandError as errors:
+        raise errors.exceptions[0] from errors
+
+
+async def _run(service: Callable[[], Awaitable[None]]) -> None:
+    await service()
+
+
+def _url(host: str, port: int) -> str:
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}"
