@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Self
 
@@ -26,6 +27,14 @@ class ApiModel(BaseModel):
 
     rules: ClassVar[tuple[Rule, ...]] = ()
     """Rules over several members of this object."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, data: Any) -> Any:
+        # As the API server has it, which removes nulls from objects of known fields before it sets defaults.
+        if isinstance(data, Mapping):
+            return {member: value for member, value in data.items() if value is not None}
+        return data
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

@@ -21,9 +21,6 @@ from mcp_connections.api.proxy import McpProxy, McpProxyStatus
 ResourceT = TypeVar("ResourceT", McpConnection, McpProxy)
 StatusT = TypeVar("StatusT", McpConnectionStatus, McpProxyStatus)
 
-_FREE_FORM = frozenset({("spec", "metadata"), ("spec", "podTemplate", "spec")})
-"""Where the user may write what they like, nulls included."""
-
 _SERVER_METADATA = frozenset(
     {"deletionGracePeriodSeconds", "finalizers", "generateName", "managedFields", "ownerReferences", "selfLink"}
 )
@@ -71,13 +68,13 @@ def _parse(model: type[ResourceT], obj: Mapping[str, Any], strict: bool) -> tupl
     ]
     if wrong:
         raise InvalidManifest(wrong)
-    data = _without_nulls(obj, ())
+    data = dict(obj)
     metadata = data.get("metadata")
-    if isinstance(metadata, dict):
+    if isinstance(metadata, Mapping):
         data["metadata"] = {key: value for key, value in metadata.items() if key not in _SERVER_METADATA}
     status = data.pop("status", None)
     try:
-        return model.model_validate(data, extra="forbid" if strict else "ignore"), status
+        return model.model_validate(data, extra="forbid" if strict else "ignore", by_alias=True, by_name=False), status
     except ValidationError as error:
         raise InvalidManifest(field_errors(model, error)) from None
 
@@ -85,7 +82,7 @@ def _parse(model: type[ResourceT], obj: Mapping[str, Any], strict: bool) -> tupl
 def _status(model: type[StatusT], status: object) -> StatusT:
     """What an older or newer operator wrote, as far as it is understood: status never makes a resource invalid."""
     try:
-        return model.model_validate(status or {}, extra="ignore")
+        return model.model_validate(status or {}, extra="ignore", by_alias=True, by_name=False)
     except ValidationError:
         return model()
 
@@ -93,14 +90,3 @@ def _status(model: type[StatusT], status: object) -> StatusT:
 def _is(obj: Mapping[str, Any], field: str) -> str:
     value = obj.get(field)
     return f", is {value}" if isinstance(value, str) else f", is {type_name(value)}" if field in obj else ", is not set"
-
-
-def _without_nulls(value: Any, path: tuple[str, ...]) -> Any:
-    """As the API server does: a null member is an absent one, except within free-form data."""
-    if path in _FREE_FORM:
-        return value
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item, (*path, str(key))) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item, (*path, "[]")) for item in value]
-    return value

@@ -88,7 +88,7 @@ class PodTemplate(ApiModel):
 
     metadata: PodMetadata = PodMetadata()
     """Labels and annotations of the pods."""
-    spec: dict[str, JsonValue] = Field(default_factory=dict)
+    spec: Annotated[dict[str, JsonValue], Field(max_length=64)] = Field(default_factory=dict)
     """Members of core/v1 PodSpec, merged over the generated ones: objects member by member, lists of named items by
     name, everything else replaced."""
 

@@ -13,7 +13,8 @@ from mcp_connections.api.rules import Rule, matching
 
 _HOST = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 _PORT = r"(:(0{0,4}[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
-_REST = r"([/?][!-~]*)?"
+_REST = r'([/?][!-"$-~]*)?'
+"""Path and query: printable ASCII but for #."""
 
 OWN_HEADERS = (
     "accept",

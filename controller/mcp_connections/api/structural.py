@@ -21,13 +21,17 @@ _ORDER = (*_FIRST, *_LAST)
 _KEPT = frozenset(_ORDER)
 _DROPPED = frozenset({"title", "examples", "discriminator", "$defs"})
 _FORMATS = frozenset({"date-time", "int64"})
-_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 
 
 def _position(item: tuple[str, Any]) -> int:
     """Whatever describes a field itself goes before what is within it, for people who read the YAML."""
     return _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER) - len(_LAST)
+
+
+def _is_int_or_string(schema: Mapping[str, Any]) -> bool:
+    """Whether the schema is the one union that a structural schema may hold."""
+    return "x-kubernetes-int-or-string" in schema and schema.get("anyOf") == [{"type": "integer"}, {"type": "string"}]
 
 
 class NotStructural(ValueError):
@@ -45,13 +49,10 @@ class _Walk:
 
     def convert(self, schema: Mapping[str, Any], path: str, within: tuple[str, ...]) -> Schema:
         schema, within = self._resolved(schema, path, within)
+        kept = _KEPT | {"anyOf"} if _is_int_or_string(schema) else _KEPT
         result: Schema = {}
         for keyword, value in schema.items():
-            if (
-                keyword in _KEPT
-                or keyword.startswith("x-kubernetes-")
-                or (keyword == "anyOf" and value == _INT_OR_STRING)
-            ):
+            if keyword in kept or keyword.startswith("x-kubernetes-"):
                 result[keyword] = value
             elif keyword == "const":
                 result["enum"] = [value]
@@ -82,8 +83,10 @@ class _Walk:
     def _tidy(self, result: Schema, path: str) -> None:
         if "description" in result:
             result["description"] = " ".join(result["description"].replace("``", "`").split())
-        # Defaults of objects are the sum of their members' defaults; written out they only blow up every object.
-        if isinstance(result.get("default", {}), (dict, list, tuple, type(None))):
+        # Defaults of objects are the sum of their members', and an empty string says no more than an absent one:
+        # written out they only blow up every object.
+        default = result.get("default")
+        if default == "" or not isinstance(default, str | int | float):
             result.pop("default", None)
         if result.get("type") == "integer":
             result["format"] = "int64"
