@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 import typer
 
 from mcp_connections.mounts.report import CatalogReport, MountReport, RegistryReport, ReloadResult
-from mcp_connections.mounts.spec import ConnectionKey
+from mcp_connections.mounts.spec import ConnectionKey, Rejection
 
 Say = Callable[[str], None]
 
@@ -26,13 +26,12 @@ def to_log(line: str) -> None:
 
 
 def mounted(report: RegistryReport) -> list[str]:
-    """One line for each connection: what it offers, or what it failed on."""
-    lines = [_mount_line(mount) for mount in report.mounts]
-    lines += [f"  rejected  {one.connection}  {one.reason}: {one.message}" for one in report.rejected]
+    """One line for each connection."""
+    lines = [mount_line(mount) for mount in report.mounts] + [_rejected_line(one) for one in report.rejected]
     return lines or ["  nothing is mounted"]
 
 
-def reloaded(result: ReloadResult, report: RegistryReport) -> list[str]:
+def reloaded(result: ReloadResult, report: RegistryReport, *, rejected_before: Collection[Rejection]) -> list[str]:
     """What a reload changed, one line each; nothing where it changed nothing."""
     mounts = {str(mount.connection): mount for mount in report.mounts}
     replaced = set(map(str, result.replaced))
@@ -43,18 +42,14 @@ def reloaded(result: ReloadResult, report: RegistryReport) -> list[str]:
         for one in result.retired
         if str(one.connection) not in replaced
     ]
+    lines += [_rejected_line(one) for one in result.rejected if one not in rejected_before]
     return lines
 
 
-def pending(report: RegistryReport) -> tuple[ConnectionKey, ...]:
-    """The connections whose first attempt has not ended."""
-    return tuple(mount.connection for mount in report.mounts if not mount.attempted)
-
-
-def settled(connections: Iterable[ConnectionKey], report: RegistryReport) -> list[str]:
-    """How the first attempts of ``connections`` ended, for those where they have."""
-    waited = set(connections)
-    return [_mount_line(mount) for mount in report.mounts if mount.connection in waited and mount.attempted]
+def mount_line(mount: MountReport) -> str:
+    """One connection: what it offers, or what it failed on."""
+    verb = "ready" if mount.ready else "failed" if mount.attempted else "waiting"
+    return f"  {verb:<8}  {mount.connection}  {_state(mount)}"
 
 
 def _change(verb: str, connection: ConnectionKey, mounts: dict[str, MountReport]) -> str:
@@ -62,9 +57,8 @@ def _change(verb: str, connection: ConnectionKey, mounts: dict[str, MountReport]
     return f"  {verb:<8}  {connection}  {_state(mount) if mount else 'gone again'}"
 
 
-def _mount_line(mount: MountReport) -> str:
-    verb = "ready" if mount.ready else "failed" if mount.attempted else "waiting"
-    return f"  {verb:<8}  {mount.connection}  {_state(mount)}"
+def _rejected_line(rejection: Rejection) -> str:
+    return f"  rejected  {rejection.connection}  {rejection.reason}: {rejection.message}"
 
 
 def _state(mount: MountReport) -> str:

@@ -1,7 +1,62 @@
-"""``mcp-connections plan``: what serving a folder would do."""
+"""``mcp-connections plan``: what serving a folder would do, without doing it."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Annotated
 
-def plan() -> None:
-    """Show what a folder of manifests would change."""
+import typer
+
+from mcp_connections.cli.failure import BAD_INPUT, InputError
+
+
+def plan(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Holds the manifests: *.yaml, *.yml, *.json.")],
+    against: Annotated[
+        str | None, typer.Option(metavar="URL", help="Admin URL of a running proxy. Default: one that has nothing yet.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the admin token of that proxy.")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Between prefix and name. Default: that of the folder's McpProxy, or _.")
+    ] = None,
+) -> None:
+    """Show what serving a folder would change, and why.
+
+    Ends with 2 where a manifest is invalid or a connection is rejected.
+    """
+    from mcp_connections.cli.admin_client import fetch_report, read_token
+    from mcp_connections.cli.manifests import Overrides, checked_folder, checked_separator, desired
+    from mcp_connections.cli.tables import show
+    from mcp_connections.folder.reader import Folder
+    from mcp_connections.mounts.plan import Reject
+    from mcp_connections.mounts.plan import plan as compare
+    from mcp_connections.proxy.admin_control import SourceError
+
+    if token_file is not None and against is None:
+        raise InputError("--token-file belongs to --against: give the admin URL of the proxy as well.")
+    overrides = Overrides(separator=checked_separator(separator))
+    state = Folder(checked_folder(folder)).read()
+    if state.errors:
+        raise InputError("\n".join(map(str, state.errors)))
+    for note in state.notes:
+        typer.echo(note, err=True)
+    try:
+        wanted = desired(state, overrides)
+    except SourceError as error:
+        raise InputError(str(error)) from error
+    observed = None if against is None else asyncio.run(fetch_report(against, read_token(token_file)))
+    steps = compare(wanted, observed)
+    for change in steps.settings:
+        typer.echo(change)
+    if not steps.actions:
+        typer.echo(f"No connections in {folder}, and none mounted.")
+        return
+    show(
+        ("action", "connection", "reason"),
+        [(type(step).__name__.lower(), step.connection, step.reason) for step in steps.actions],
+    )
+    if steps.of(Reject):
+        raise typer.Exit(BAD_INPUT)

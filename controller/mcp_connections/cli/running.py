@@ -15,7 +15,7 @@ from mcp_connections.cli.admin_client import read_token
 from mcp_connections.cli.announcements import Say
 from mcp_connections.cli.failure import CommandError
 from mcp_connections.mounts.report import ReloadResult
-from mcp_connections.mounts.spec import ConnectionKey
+from mcp_connections.mounts.spec import ConnectionKey, Rejection
 from mcp_connections.proxy.admin_control import AdminControl
 from mcp_connections.proxy.listening import PortError, bind
 from mcp_connections.proxy.process import DRAIN_SECONDS, ProxyProcess
@@ -71,40 +71,47 @@ async def _admin(
 
 
 class Reporter:
-    """Tells what reloads did, and later how the first attempts they began have ended."""
+    """Tells what reloads did, how the first attempts they began have ended, and which connections came back."""
 
     def __init__(self, process: ProxyProcess, say: Say) -> None:
-        self._process = process
+        self._registry = process.registry
         self._say = say
         self._first = True
-        self._following: set[asyncio.Task[None]] = set()
+        self._rejected: tuple[Rejection, ...] = ()
+        self._told: dict[ConnectionKey, bool] = {}
+        """Whether a connection was said to be ready."""
+        self._following: asyncio.Task[None] | None = None
+        self._registry.listen(lambda _: self._tell_news())
 
     def applied(self, result: ReloadResult) -> None:
         """After the first reload everything that is mounted, after any other what changed."""
-        report = self._process.registry.report()
+        report = self._registry.report()
         if self._first:
             self._tell(announcements.mounted(report))
-        elif lines := announcements.reloaded(result, report):
+        elif lines := announcements.reloaded(result, report, rejected_before=self._rejected):
             self._tell(["reloaded:", *lines])
         self._first = False
-        self._follow()
+        self._rejected = report.rejected
+        self._told = {mount.connection: mount.ready for mount in report.mounts if mount.attempted}
+        if self._following is not None:
+            self._following.cancel()
+        self._following = asyncio.create_task(self._tell_first_attempts(), name="first-attempts")
+
+    async def _tell_first_attempts(self) -> None:
+        await self._registry.first_attempts(FIRST_ATTEMPT_SECONDS)
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        if self._first:
+            return
+        for mount in self._registry.report().mounts:
+            if mount.attempted and self._told.get(mount.connection) is not mount.ready:
+                self._told[mount.connection] = mount.ready
+                self._say(announcements.mount_line(mount))
 
     def _tell(self, lines: list[str]) -> None:
         for line in lines:
             self._say(line)
-
-    def _follow(self) -> None:
-        for task in self._following:
-            task.cancel()
-        waiting = announcements.pending(self._process.registry.report())
-        if waiting:
-            task = asyncio.create_task(self._tell_when_settled(waiting), name="first-attempts")
-            self._following.add(task)
-            task.add_done_callback(self._following.discard)
-
-    async def _tell_when_settled(self, waiting: tuple[ConnectionKey, ...]) -> None:
-        await self._process.registry.first_attempts(FIRST_ATTEMPT_SECONDS)
-        self._tell(announcements.settled(waiting, self._process.registry.report()))
 
 
 async def until_stopped(*services: Callable[[], Awaitable[None]]) -> None:
