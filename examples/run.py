@@ -29,27 +29,27 @@ START_TIMEOUT = 60.0
 USAGE = """
 Call it from another terminal, with any MCP client. With FastMCP's:
 
-    {python} - <<'EOF'
-    import asyncio
-    from fastmcp import Client
+{python} - <<'EOF'
+import asyncio
+from fastmcp import Client
 
-    async def main():
-        async with Client("{url}") as client:
-            print([tool.name for tool in await client.list_tools()])
-            print((await client.call_tool("clock_now", {{"zone": "Europe/Paris"}})).data)
+async def main():
+    async with Client("{url}") as client:
+        print([tool.name for tool in await client.list_tools()])
+        print((await client.call_tool("clock_now", {{"zone": "Europe/Paris"}})).data)
 
-    asyncio.run(main())
-    EOF
+asyncio.run(main())
+EOF
 
 With curl, a session first:
 
-    URL={url}
-    JSON=(-H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream')
-    SESSION=$(curl -s -D - -o /dev/null "$URL" "${{JSON[@]}}" -d '{{"jsonrpc": "2.0", "id": 1, "method": "initialize",
-      "params": {{"protocolVersion": "2025-11-25", "capabilities": {{}},
-                 "clientInfo": {{"name": "curl", "version": "1"}}}}}}' | tr -d '\r' | sed -n 's/^mcp-session-id: //Ip')
-    curl -s "$URL" "${{JSON[@]}}" -H "Mcp-Session-Id: $SESSION" -d '{{"jsonrpc": "2.0", "id": 2, "method": "tools/call",
-      "params": {{"name": "clock_now", "arguments": {{"zone": "Europe/Paris"}}}}}}'
+URL={url}
+JSON=(-H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream')
+SESSION=$(curl -s -D - -o /dev/null "$URL" "${{JSON[@]}}" -d '{{"jsonrpc": "2.0", "id": 1, "method": "initialize",
+  "params": {{"protocolVersion": "2025-11-25", "capabilities": {{}},
+             "clientInfo": {{"name": "curl", "version": "1"}}}}}}' | tr -d '\\r' | sed -n 's/^mcp-session-id: //Ip')
+curl -s "$URL" "${{JSON[@]}}" -H "Mcp-Session-Id: $SESSION" -d '{{"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+  "params": {{"name": "clock_now", "arguments": {{"zone": "Europe/Paris"}}}}}}'
 
 Edit, add or remove a manifest in {folder} and see it change. Ctrl-C ends it.
 """
@@ -71,10 +71,10 @@ def main() -> int:
 
 
 def _serve(folder: Path, backend: subprocess.Popen[bytes], host: str, port: int) -> int:
-    # `python` in notes.yaml and its relative path mean this interpreter and this folder.
+    # `python` in notes.yaml means this interpreter, and its relative path starts where the repository does.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = [sys.executable, "-m", "mcp_connections", "serve", str(folder), "--host", host, "--port", str(port)]
-    with subprocess.Popen(command, cwd=HERE, env=environment) as proxy:
+    with subprocess.Popen(command, cwd=HERE.parent, env=environment) as proxy:
         # Ctrl-C reaches the proxy by itself; a SIGTERM has to be passed on.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
@@ -151,4 +151,7 @@ def _short(path: str | Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -16,7 +16,7 @@ from watchfiles import awatch
 
 from mcp_connections.cli.announcements import Say
 from mcp_connections.cli.mounted_files import MountedFiles
-from mcp_connections.cli.running import Ports, Reporter, open_ports, until_stopped
+from mcp_connections.cli.running import Ports, Reporter, open_ports, run_until, stop_signal
 from mcp_connections.mounts.plan import Plan, plan
 from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import DesiredMounts
@@ -100,12 +100,13 @@ class PodControl:
 
 async def run(folder: Path, ports: Ports, say: Say) -> None:
     """Serve the mounts in ``folder`` until told to stop. Raises CommandError."""
+    stop = stop_signal()
     files = MountedFiles(folder)
     process = ProxyProcess(host=ports.host)
     control = PodControl(process, files, Reporter(process, say))
     async with open_ports(process, control, ports, say, drain_seconds=_drain_seconds(files)):
         await control.start()
-        await until_stopped(control.follow)
+        await run_until(stop, control.follow())
 
 
 def _drain_seconds(files: MountedFiles) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 from mcp_connections.cli import announcements
 from mcp_connections.cli.admin_client import read_token
@@ -19,9 +19,6 @@ from mcp_connections.mounts.spec import ConnectionKey, Rejection
 from mcp_connections.proxy.admin_control import AdminControl
 from mcp_connections.proxy.listening import PortError, bind
 from mcp_connections.proxy.process import DRAIN_SECONDS, ProxyProcess
-
-FIRST_ATTEMPT_SECONDS: Final = 90.0
-"""How long the outcome of a mount's first attempt is waited for, to be told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,16 +68,15 @@ async def _admin(
 
 
 class Reporter:
-    """Tells what reloads did, how the first attempts they began have ended, and which connections came back."""
+    """Tells what reloads did, and which connections came up later. Why one is down is logged where it is noticed."""
 
     def __init__(self, process: ProxyProcess, say: Say) -> None:
         self._registry = process.registry
         self._say = say
         self._first = True
         self._rejected: tuple[Rejection, ...] = ()
-        self._told: dict[ConnectionKey, bool] = {}
-        """Whether a connection was said to be ready."""
-        self._following: asyncio.Task[None] | None = None
+        self._ready: set[ConnectionKey] = set()
+        """Connections that were said to be ready."""
         self._registry.listen(lambda _: self._tell_news())
 
     def applied(self, result: ReloadResult) -> None:
@@ -92,46 +88,40 @@ class Reporter:
             self._tell(["reloaded:", *lines])
         self._first = False
         self._rejected = report.rejected
-        self._told = {mount.connection: mount.ready for mount in report.mounts if mount.attempted}
-        if self._following is not None:
-            self._following.cancel()
-        self._following = asyncio.create_task(self._tell_first_attempts(), name="first-attempts")
-
-    async def _tell_first_attempts(self) -> None:
-        await self._registry.first_attempts(FIRST_ATTEMPT_SECONDS)
-        self._tell_news()
+        self._ready = {mount.connection for mount in report.mounts if mount.ready}
 
     def _tell_news(self) -> None:
         if self._first:
             return
-        for mount in self._registry.report().mounts:
-            if mount.attempted and self._told.get(mount.connection) is not mount.ready:
-                self._told[mount.connection] = mount.ready
-                self._say(announcements.mount_line(mount))
+        ready = [mount for mount in self._registry.report().mounts if mount.ready]
+        self._tell([announcements.mount_line(mount) for mount in ready if mount.connection not in self._ready])
+        self._ready = {mount.connection for mount in ready}
 
     def _tell(self, lines: list[str]) -> None:
         for line in lines:
             self._say(line)
 
 
-async def until_stopped(*services: Callable[[], Awaitable[None]]) -> None:
-    """Run ``services`` until SIGTERM or SIGINT, or until one of them raises."""
+def stop_signal() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set. To be asked for before anything is started that has to be taken down."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Carry on with ``work`` until ``stop`` is set. Raises what it raises."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_run(service)) for service in services]
-            await stop.wait()
-            for task in tasks:
-                task.cancel()
-    except* CommandError as errors:
-        raise errors.exceptions[0] from errors
-
-
-async def _run(service: Callable[[], Awaitable[None]]) -> None:
-    await service()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        await task
 
 
 def _url(host: str, port: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from mcp_connections.cli.announcements import Say
 from mcp_connections.cli.failure import CommandError, InputError
 from mcp_connections.cli.manifests import Overrides, desired, read_desired
-from mcp_connections.cli.running import Ports, Reporter, open_ports, until_stopped
+from mcp_connections.cli.running import Ports, Reporter, open_ports, run_until, stop_signal
 from mcp_connections.folder.errors import FileError
 from mcp_connections.folder.reader import Folder, FolderState
 from mcp_connections.folder.watcher import watch_folder
@@ -77,6 +77,7 @@ class FolderControl:
 
 async def run(folder: Path, overrides: Overrides, ports: Ports, say: Say) -> None:
     """Serve ``folder`` until told to stop. Raises CommandError."""
+    stop = stop_signal()
     process = ProxyProcess(host=ports.host)
     control = FolderControl(process, folder, overrides, Reporter(process, say), say)
     async with aclosing(watch_folder(Folder(folder))) as states:
@@ -85,7 +86,7 @@ async def run(folder: Path, overrides: Overrides, ports: Ports, say: Say) -> Non
         async with open_ports(process, control, ports, say):
             say(f"folder    {folder}")
             await control.changed(first)
-            await until_stopped(lambda: _follow(states, control))
+            await run_until(stop, _follow(states, control))
 
 
 def _check_first(state: FolderState, overrides: Overrides) -> None:
