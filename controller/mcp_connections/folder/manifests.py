@@ -1,0 +1,184 @@
+"""Documents to resources: the kinds a folder knows, each read strictly."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_connections.api.connection import McpConnection
+from mcp_connections.api.parsing import InvalidManifest, parse_connection, parse_proxy
+from mcp_connections.api.proxy import McpProxy
+from mcp_connections.folder.documents import Document
+from mcp_connections.folder.errors import Fault
+
+PROXY_NAME = "default"
+"""The name of a folder's McpProxy, which is also what connections refer to unless they say otherwise."""
+
+ObjectId = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+
+@dataclass(frozen=True)
+class DataObject:
+    """The data of a Secret or ConfigMap, decoded."""
+
+    data: dict[str, bytes] = field(repr=False)
+
+
+Resource = McpConnection | McpProxy | DataObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """One resource of a file, and where it starts."""
+
+    identity: ObjectId
+    resource: Resource
+    line: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileContent:
+    """What a valid file holds."""
+
+    manifests: tuple[Manifest, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was left out on purpose, as sentences without the file's name."""
+
+
+def read_manifests(documents: list[Document]) -> FileContent:
+    """The resources of a file's documents. Raises an ExceptionGroup of Faults, all there are."""
+    manifests: dict[ObjectId, Manifest] = {}
+    notes: list[str] = []
+    faults: list[Fault] = []
+    for document in _items(documents):
+        kind = document.data.get("kind") if isinstance(document.data, dict) else None
+        try:
+            read = _READERS.get(kind, _unknown_kind) if isinstance(kind, str) else _no_manifest
+            manifest = read(document)
+        except ExceptionGroup as group:
+            faults.extend(each for each in group.exceptions if isinstance(each, Fault))
+            continue
+        except Fault as fault:
+            faults.append(fault)
+            continue
+        if manifest is None:
+            notes.append(f"line {document.place('')[0]}: a {kind} is not used by mcp-connections and was left out")
+        elif manifest.identity in manifests:
+            first = manifests[manifest.identity].line
+            message = f"is the {describe(manifest.identity)} of line {first} again. Remove one of them."
+            faults.append(document.fault("metadata.name", message))
+        else:
+            manifests[manifest.identity] = manifest
+    if faults:
+        raise ExceptionGroup("invalid manifests", faults)
+    return FileContent(manifests=tuple(manifests.values()), notes=tuple(notes))
+
+
+def describe(identity: ObjectId) -> str:
+    """``McpConnection default/github``."""
+    kind, namespace, name = identity
+    return f"{kind} {namespace}/{name}"
+
+
+def _items(documents: list[Document]) -> Iterator[Document]:
+    """Documents, those within a List (the output of ``kubectl get -o yaml``) one by one."""
+    for document in documents:
+        data = document.data
+        if isinstance(data, dict) and data.get("kind") in _LISTS and isinstance(data.get("items"), list):
+            yield from document.items("items")
+        else:
+            yield document
+
+
+def _connection(document: Document) -> Manifest:
+    connection = _parsed(document, parse_connection)
+    meta = connection.metadata
+    return _manifest(document, (connection.kind, meta.namespace, meta.name), connection)
+
+
+def _proxy(document: Document) -> Manifest:
+    proxy = _parsed(document, parse_proxy)
+    meta = proxy.metadata
+    if meta.name != PROXY_NAME:
+        message = f"must be {PROXY_NAME}, is {meta.name!r}: a folder is served by one McpProxy of that name"
+        raise document.fault("metadata.name", message)
+    return _manifest(document, (proxy.kind, meta.namespace, meta.name), proxy)
+
+
+def _parsed(document: Document, parse: Callable[[dict[str, Any]], Any]) -> Any:
+    try:
+        return parse(document.data)
+    except InvalidManifest as invalid:
+        faults = [document.fault(error.field, error.message) for error in invalid.errors]
+        raise ExceptionGroup("invalid manifest", faults) from None
+
+
+def _secret(document: Document) -> Manifest:
+    values = {key: _decoded(document, f"data.{key}", value) for key, value in _strings(document, "data")}
+    values |= {key: value.encode() for key, value in _strings(document, "stringData")}
+    return _data_object(document, values)
+
+
+def _config_map(document: Document) -> Manifest:
+    values = {key: value.encode() for key, value in _strings(document, "data")}
+    values |= {key: _decoded(document, f"binaryData.{key}", value) for key, value in _strings(document, "binaryData")}
+    return _data_object(document, values)
+
+
+def _data_object(document: Document, values: dict[str, bytes]) -> Manifest:
+    kind, meta = document.data["kind"], document.data.get("metadata")
+    if document.data.get("apiVersion") != "v1":
+        raise document.fault("apiVersion", f"must be v1 for a {kind}")
+    if not isinstance(meta, dict):
+        raise document.fault("metadata", "must be an object with a name")
+    name, namespace = meta.get("name"), meta.get("namespace") or "default"
+    if not isinstance(name, str) or not name:
+        raise document.fault("metadata.name", "must be set to a string")
+    if not isinstance(namespace, str):
+        raise document.fault("metadata.namespace", "must be a string (put it in quotes)")
+    return _manifest(document, (kind, namespace, name), DataObject(values))
+
+
+def _strings(document: Document, member: str) -> Iterator[tuple[str, str]]:
+    values = document.data.get(member)
+    if values is None:
+        return
+    if not isinstance(values, dict):
+        raise document.fault(member, "must be an object of strings")
+    for key, value in values.items():
+        if not isinstance(value, str):
+            raise document.fault(f"{member}.{key}", "must be a string (put it in quotes)")
+        yield key, value
+
+
+def _decoded(document: Document, field: str, value: str) -> bytes:
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        message = "must be base64. Plain text goes into stringData of a Secret, or data of a ConfigMap."
+        raise document.fault(field, message) from None
+
+
+def _manifest(document: Document, identity: ObjectId, resource: Resource) -> Manifest:
+    return Manifest(identity=identity, resource=resource, line=document.place("")[0])
+
+
+def _unknown_kind(document: Document) -> None:
+    """A folder of manifests may hold what the cluster needs beside connections."""
+
+
+def _no_manifest(document: Document) -> None:
+    raise document.fault("kind", "must be set to McpConnection, McpProxy, Secret or ConfigMap")
+
+
+_READERS: dict[str, Callable[[Document], Manifest | None]] = {
+    "McpConnection": _connection,
+    "McpProxy": _proxy,
+    "Secret": _secret,
+    "ConfigMap": _config_map,
+}
+_LISTS = frozenset({"List", *(f"{kind}List" for kind in _READERS)})
