@@ -1,28 +1,14 @@
-"""The members of a connection's status that describe its mount: what replicas report, joined and bounded."""
+"""The members of a connection's status that describe its mount: what the replicas report, joined."""
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
-from mcp_connections.api.connection_status import (
-    MAX_ERROR,
-    MAX_NAMES,
-    MAX_NOTES,
-    CatalogNoteStatus,
-    CatalogStatus,
-    McpConnectionStatus,
-    MountStatus,
-    ServerStatus,
-)
+from mcp_connections.api.connection_status import CatalogStatus, McpConnectionStatus, MountStatus, ServerStatus
 from mcp_connections.mounts.observation import Observation
-from mcp_connections.mounts.report import CatalogNote, CatalogReport, MountReport, ServerReport
+from mcp_connections.mounts.report import MountReport
 from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec
 from mcp_connections.mounts.verdicts import severity
-
-_MAX_TEXT = 1024
-_MAX_URL = 2048
-_MAX_VERSION = 64
 
 
 def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnectionStatus) -> dict[str, Any]:
@@ -71,40 +57,15 @@ def _reported(mounts: list[MountReport], known: McpConnectionStatus) -> dict[str
     handshakes = [mount.last_handshake for mount in mounts if mount.last_handshake]
     error = next((mount.last_error for mount in (*down, *up) if mount.last_error), known.last_error)
     return {
-        "catalog": _catalog(best.catalog),
-        "server": _server(best.server) if best.server else known.server,
+        "catalog": CatalogStatus.model_validate(best.catalog.model_dump()),
+        "server": ServerStatus.model_validate(best.server.model_dump()) if best.server else known.server,
         "last_handshake": max(handshakes, default=known.last_handshake),
-        "last_error": error[:MAX_ERROR] if error else None,
+        "last_error": error,
         "next_retry": min((mount.next_retry for mount in down if mount.next_retry), default=None),
     }
 
 
-def _catalog(report: CatalogReport) -> CatalogStatus:
-    return CatalogStatus(
-        tools=report.tools,
-        resources=report.resources,
-        resource_templates=report.resource_templates,
-        prompts=report.prompts,
-        hash=report.hash,
-        names=tuple(name[:_MAX_TEXT] for name in report.names[:MAX_NAMES]),
-        skipped=tuple(map(_note, report.skipped[:MAX_NOTES])),
-        notices=tuple(map(_note, report.notices[:MAX_NOTES])),
-    )
-
-
-def _note(note: CatalogNote) -> CatalogNoteStatus:
-    return CatalogNoteStatus(kind=note.kind, name=note.name[:_MAX_TEXT], reason=note.reason[:_MAX_TEXT])
-
-
-def _server(report: ServerReport) -> ServerStatus:
-    return ServerStatus(
-        name=report.name[:_MAX_TEXT],
-        version=report.version[:_MAX_TEXT],
-        protocol_version=report.protocol_version[:_MAX_VERSION],
-    )
-
-
 def _public_url(url: str) -> str:
-    """Without query and credentials: status is read by more people than the spec needs to be."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()[:_MAX_URL]
+    """Without the query, which may hold a key: status is copied to more places than a spec. Credentials and fragments
+    are refused in manifests."""
+    return url.partition("?")[0]

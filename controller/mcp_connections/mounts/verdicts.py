@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from mcp_connections.api.meta import MAX_MESSAGE, Condition
+from mcp_connections.api.meta import Condition
 from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.report import MountReport
@@ -107,7 +107,7 @@ def conditions(
                 before[kind].last_transition_time if kind in before and before[kind].status == verdict.status else now
             ),
             reason=str(verdict.reason),
-            message=verdict.message[:MAX_MESSAGE],
+            message=verdict.message,
         )
         for kind, verdict in verdicts
     )
