@@ -69,7 +69,6 @@ def owner_reference(proxy: McpProxy) -> dict[str, object]:
         "name": proxy.metadata.name,
         "uid": proxy.metadata.uid,
         "controller": True,
-        "blockOwnerDeletion": True,
     }
 
 

@@ -1,0 +1,318 @@
+"""Plays the Deployment controller and the kubelet: pods of a namespace become processes of this machine.
+
+It goes by what the operator rendered, and by nothing else: the Deployment's pod template becomes Pod objects with ports
+of this machine in place of the container's, the container's command becomes a process, Secret volumes become folders
+that are swapped the way a kubelet does it, probes decide what the pod's status says, deletion becomes SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import copy
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+from kubernetes_asyncio.client import ApiClient, ApiException, AppsV1Api, CoreV1Api
+
+from tests.cluster.leash import Leash
+
+SYNC = 0.1
+"""Seconds between two rounds over the namespace."""
+RESTART_PAUSE = 1.0
+"""Seconds from one start of a container to the next."""
+NODE = "test-node"
+HASH_LABEL = "pod-template-hash"
+SOURCE_ROOT = Path(__file__).parents[2] / "controller"
+
+
+@dataclass
+class Pod:
+    """A pod that runs here."""
+
+    name: str
+    body: dict[str, Any]
+    folder: Path
+    process: asyncio.subprocess.Process | None = None
+    leash: Leash | None = None
+    restarts: int = 0
+    start_after: float = 0.0
+    ready: bool | None = None
+    volumes: dict[str, str] = field(default_factory=dict)
+
+    def port(self, name: str) -> int:
+        """The port of this machine that stands for the container's port ``name``."""
+        container = self.body["spec"]["containers"][0]
+        return next(int(port["containerPort"]) for port in container["ports"] if port["name"] == name)
+
+    @property
+    def url(self) -> str:
+        """The MCP endpoint."""
+        return f"http://127.0.0.1:{self.port('http')}/mcp"
+
+    @property
+    def log(self) -> Path:
+        """What the process wrote."""
+        return self.folder / "log"
+
+
+class Kubelet:
+    """Runs the pods of one namespace. ``refresh`` is how many seconds a changed Secret takes to reach its volume."""
+
+    def __init__(self, api: ApiClient, namespace: str, folder: Path, *, refresh: float = 60.0) -> None:
+        self._core, self._apps = CoreV1Api(api), AppsV1Api(api)
+        self._namespace = namespace
+        self._folder = folder
+        self._refresh = refresh
+        self._refreshed: dict[str, float] = {}
+        self._ports: dict[str, dict[int, int]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
+        self.pods: dict[str, Pod] = {}
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run(), name="kubelet")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        await asyncio.gather(*self._ending, *(self._end(pod, 10) for pod in self.pods.values()))
+        await self._http.close()
+
+    @property
+    def ready_pods(self) -> list[Pod]:
+        """Pods that passed their readiness probe, by name."""
+        return sorted((pod for pod in self.pods.values() if pod.ready), key=lambda pod: pod.name)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._sync()
+            except ApiException as error:
+                if error.status not in (404, 409):
+                    raise
+            await asyncio.sleep(SYNC)
+
+    async def _sync(self) -> None:
+        deployments = (await self._raw(self._apps.list_namespaced_deployment))["items"]
+        pods = (await self._raw(self._core.list_namespaced_pod))["items"]
+        for deployment in deployments:
+            await self._scale(deployment, pods)
+        owners = {deployment["metadata"]["uid"] for deployment in deployments}
+        for pod in pods:
+            owner = pod["metadata"].get("ownerReferences", [{}])[0].get("uid")
+            if owner not in owners and "deletionTimestamp" not in pod["metadata"]:
+                await self._core.delete_namespaced_pod(pod["metadata"]["name"], self._namespace)
+        for body in pods:
+            await self._run_pod(body)
+
+    async def _scale(self, deployment: dict[str, Any], pods: list[dict[str, Any]]) -> None:
+        template = deployment["spec"]["template"]
+        digest = hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]
+        owned = [
+            pod
+            for pod in pods
+            if pod["metadata"].get("ownerReferences", [{}])[0].get("uid") == deployment["metadata"]["uid"]
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+        current = [pod for pod in owned if pod["metadata"]["labels"].get(HASH_LABEL) == digest]
+        wanted = deployment["spec"]["replicas"]
+        for _ in range(wanted - len(current)):
+            await self._create(deployment, template, digest)
+        surplus = current[wanted:]
+        if sum(_is_ready(pod) for pod in current) >= wanted:
+            surplus += [pod for pod in owned if pod not in current]
+        for pod in surplus:
+            await self._core.delete_namespaced_pod(pod["metadata"]["name"], self._namespace)
+
+    async def _create(self, deployment: dict[str, Any], template: dict[str, Any], digest: str) -> None:
+        name = f"{deployment['metadata']['name']}-{digest[:5]}-{uuid.uuid4().hex[:5]}"
+        body = copy.deepcopy(template)
+        ports = self._ports[name] = {}
+        for container in body["spec"]["containers"]:
+            for port in container["ports"]:
+                ports[port["containerPort"]] = port["containerPort"] = _free_port()
+        body["spec"]["nodeName"] = NODE
+        body["metadata"] |= {
+            "name": name,
+            "labels": body["metadata"]["labels"] | {HASH_LABEL: digest},
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "name": deployment["metadata"]["name"],
+                    "uid": deployment["metadata"]["uid"],
+                    "controller": True,
+                }
+            ],
+        }
+        pod: Any = {"apiVersion": "v1", "kind": "Pod", **body}
+        await self._core.create_namespaced_pod(self._namespace, pod)
+
+    async def _run_pod(self, body: dict[str, Any]) -> None:
+        name = body["metadata"]["name"]
+        if "deletionTimestamp" in body["metadata"]:
+            pod = self.pods.pop(name, None)
+            grace = body["metadata"].get("deletionGracePeriodSeconds", 0)
+            task = asyncio.create_task(self._terminate(name, pod, grace))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+            return
+        pod = self.pods.get(name)
+        if pod is None:
+            pod = self.pods[name] = Pod(name=name, body=body, folder=self._folder / name)
+        await self._refresh_volumes(pod)
+        now = asyncio.get_running_loop().time()
+        if (pod.process is None or pod.process.returncode is not None) and now >= pod.start_after:
+            pod.start_after = now + RESTART_PAUSE
+            await self._start(pod)
+        await self._probe(pod)
+
+    async def _start(self, pod: Pod) -> None:
+        container = pod.body["spec"]["containers"][0]
+        command = [*container["command"], *container.get("args", ())]
+        command = [_outside(part, pod.volumes) for part in command]
+        ports = {str(before): str(now) for before, now in self._ports[pod.name].items()}
+        command = [ports.get(part, part) for part in command]
+        assert command[0] == "mcp-connections", command
+        if pod.process is not None:
+            pod.restarts += 1
+        with pod.log.open("ab") as log:
+            pod.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "mcp_connections", *command[1:]),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE_ROOT), "HOME": str(pod.folder)},
+                start_new_session=True,
+            )
+        if pod.leash is not None:
+            pod.leash.release()
+        pod.leash = Leash(pod.process.pid)
+
+    async def _probe(self, pod: Pod) -> None:
+        probe = pod.body["spec"]["containers"][0]["readinessProbe"]["httpGet"]
+        try:
+            async with self._http.get(f"http://127.0.0.1:{pod.port(probe['port'])}{probe['path']}") as response:
+                ready = response.status == 200
+        except (aiohttp.ClientError, TimeoutError):
+            ready = False
+        if ready == pod.ready:
+            return
+        pod.ready = ready
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = {
+            "phase": "Running",
+            "podIP": "127.0.0.1",
+            "podIPs": [{"ip": "127.0.0.1"}],
+            "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": moment}],
+        }
+        await self._core.patch_namespaced_pod_status(pod.name, self._namespace, {"status": status})
+
+    async def _refresh_volumes(self, pod: Pod) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._refreshed.get(pod.name, -self._refresh) < self._refresh:
+            return
+        self._refreshed[pod.name] = now
+        for mount in pod.body["spec"]["containers"][0]["volumeMounts"]:
+            volume = next(each for each in pod.body["spec"]["volumes"] if each["name"] == mount["name"])
+            outside = pod.folder / mount["name"]
+            outside.mkdir(parents=True, exist_ok=True)
+            pod.volumes[mount["mountPath"]] = str(outside)
+            if "emptyDir" not in volume:
+                _swap(outside, await self._files(volume))
+
+    async def _files(self, volume: dict[str, Any]) -> dict[str, bytes]:
+        sources = (
+            [each["secret"] for each in volume["projected"]["sources"]]
+            if "projected" in volume
+            else [{"name": volume["secret"]["secretName"]}]
+        )
+        files: dict[str, bytes] = {}
+        for source in sources:
+            try:
+                secret = await self._core.read_namespaced_secret(source["name"], self._namespace)
+            except ApiException as error:
+                if error.status == 404 and source.get("optional"):
+                    continue
+                raise
+            files |= {key: base64.b64decode(value) for key, value in (secret.data or {}).items()}
+        return files
+
+    async def _terminate(self, name: str, pod: Pod | None, grace: float) -> None:
+        if pod is not None:
+            await self._end(pod, grace)
+        with contextlib.suppress(ApiException):
+            await self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0)
+
+    async def _end(self, pod: Pod, grace: float) -> None:
+        if pod.process is not None and pod.process.returncode is None:
+            pod.process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(grace):
+                    await pod.process.wait()
+            except TimeoutError:
+                pod.process.kill()
+                await pod.process.wait()
+        if pod.leash is not None:
+            pod.leash.release()
+            pod.leash = None
+
+    async def _raw(self, call: Any) -> dict[str, Any]:
+        response = await call(self._namespace, _preload_content=False)
+        answer: dict[str, Any] = await response.json()
+        return answer
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _outside(argument: str, volumes: dict[str, str]) -> str:
+    """A path within the container as a path of this machine."""
+    for inside, outside in volumes.items():
+        if argument == inside or argument.startswith(f"{inside}/"):
+            return outside + argument.removeprefix(inside)
+    return argument
+
+
+def _swap(folder: Path, files: dict[str, bytes]) -> None:
+    """Replace all files at once: they are links through ``..data``, which is one rename away from the next version."""
+    version = folder / f"..{uuid.uuid4().hex}"
+    version.mkdir()
+    for name, content in files.items():
+        (version / name).write_bytes(content)
+    link = folder / "..data"
+    before = link.resolve() if link.is_symlink() else None
+    (folder / "..data_tmp").symlink_to(version.name)
+    (folder / "..data_tmp").replace(link)
+    for name in files:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(f"..data/{name}")
+    for path in folder.iterdir():
+        if not path.name.startswith("..") and path.name not in files:
+            path.unlink()
+    if before is not None:
+        shutil.rmtree(before, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        return int(holder.getsockname()[1])
