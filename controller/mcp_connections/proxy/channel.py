@@ -50,6 +50,10 @@ class ProtocolViolation(ChannelError):
     reason = "ProtocolError"
 
 
+class HandshakeRefused(ProtocolViolation):
+    """The backend answered the opening of this era with an error: it may speak the other one."""
+
+
 class CommandNotFound(ChannelError):
     """The stdio command does not exist or cannot be executed."""
 
@@ -82,14 +86,19 @@ class Channel(ABC):
 
     on_message: MessageHandler
     on_lost: Callable[[ChannelError], None]
+    stream_per_request = False
+    """Each exchange has a stream of its own, so ending it tells the backend that its request is cancelled."""
 
     @abstractmethod
     async def open(self) -> None:
         """Connect, or start the process. Raises ChannelError; a caller bounds the time."""
 
     @abstractmethod
-    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
-        """Send the request ``body``, whose JSON-RPC id is ``request_id``, and return its response.
+    async def exchange(
+        self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes = b""
+    ) -> Envelope:
+        """Send the request ``body``, whose JSON-RPC id is ``request_id``, and return its response. ``headers`` are
+        further HTTP header lines, ended by CRLF each; transports without headers ignore them.
 
         Messages that the transport can attribute to this exchange (those on the SSE stream of the POST) go to
         the ``on_message`` given here, all others to the channel's own. Raises ChannelError. Cancelling
@@ -106,7 +115,7 @@ class Channel(ABC):
         called twice; returns only when that is true."""
 
     def negotiated(self, protocol_version: str) -> None:  # noqa: B027  (most transports need not know)
-        """Told once the handshake has agreed on a protocol version."""
+        """Told once a protocol version is agreed on; empty text takes it back."""
 
     def listen(self) -> None:  # noqa: B027  (most transports receive at any time anyway)
         """Start receiving messages outside exchanges, where that takes an own request (HTTP GET)."""

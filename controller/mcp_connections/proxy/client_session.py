@@ -16,8 +16,9 @@ from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.registry import Registry
-from mcp_connections.proxy.upstream import Hello, Scope, UpstreamSession
+from mcp_connections.proxy.upstream import Asker, Hello, Scope
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class TooManySessions(Exception):
 class ClientSession:
     """A client after initialize. Made by SessionTable.open."""
 
+    era: Era = "handshake"
+
     def __init__(self, registry: Registry, hello: Hello, capabilities: dict[str, Any], protocol_version: str) -> None:
         self.id = secrets.token_urlsafe(24)
         self.hello = hello
@@ -57,7 +60,7 @@ class ClientSession:
         self._registry = registry
         self._stream: asyncio.Queue[bytes | None] | None = None
         self._unheard: deque[bytes] = deque(maxlen=MAX_UNHEARD)
-        self._questions: dict[str, tuple[UpstreamSession, Raw]] = {}
+        self._questions: dict[str, tuple[Asker, Raw]] = {}
         self._asked = 0
 
     # reaching the client
@@ -102,14 +105,14 @@ class ClientSession:
 
     # questions of backends
 
-    def ask(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
+    def ask(self, asker: Asker, method: str, message: Envelope, scope: Scope | None) -> None:
         """Pass a backend's request on, under an id of our own, and remember whose it is."""
         if (refusal := self._refusal(method)) is not None:
-            session.respond(message["id"], "error", refusal.body())
+            asker.respond(message["id"], "error", refusal.body())
             return
         self._asked += 1
         question = f"s{self._asked}"
-        self._questions[question] = (session, message["id"])
+        self._questions[question] = (asker, message["id"])
         message["id"] = Raw(jsonrpc.encode(question))
         (scope or self).deliver(jsonrpc.encode(message))
 
@@ -132,14 +135,14 @@ class ClientSession:
         asked = self._questions.pop(question, None)
         if asked is None:
             return
-        session, request_id = asked
+        asker, request_id = asked
         member = "error" if "error" in message else "result"
-        session.respond(request_id, member, bytes(message.get(member, b"{}")))
+        asker.respond(request_id, member, bytes(message.get(member, b"{}")))
 
-    def withdraw(self, session: UpstreamSession, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
+    def withdraw(self, asker: Asker, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
         """The backend cancels a question."""
-        for question, (asker, asked_as) in self._questions.items():
-            if asker is session and bytes(asked_as) == bytes(request_id):
+        for question, (waiting, asked_as) in self._questions.items():
+            if waiting is asker and bytes(asked_as) == bytes(request_id):
                 params = jsonrpc.decode_envelope(message["params"])
                 params["requestId"] = Raw(jsonrpc.encode(question))
                 message["params"] = Raw(jsonrpc.encode(params))

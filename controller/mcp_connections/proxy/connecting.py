@@ -67,5 +67,3 @@ class Transport:
     def close(self) -> None:
         if self._http is not None:
             self._http.client.close()
-
-

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from msgspec import Raw
 from mcp_connections.mounts.report import CatalogNote
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope, ProtocolViolation, TimedOut
+from mcp_connections.proxy.envelope import HeaderMap, argument_headers
 from mcp_connections.proxy.upstream import UpstreamSession
 
 Kind = Literal["tool", "resource", "resourceTemplate", "prompt"]
@@ -59,6 +61,8 @@ class BackendCatalogue:
     items: dict[Kind, tuple[Item, ...]] = field(default_factory=dict)
     notes: tuple[CatalogNote, ...] = ()
     digest: str = ""
+    arguments_in_headers: Mapping[str, HeaderMap] = field(default_factory=dict)
+    """Tools some of whose arguments are repeated in HTTP headers (``x-mcp-header``)."""
 
 
 async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue:
@@ -82,6 +86,7 @@ async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue
         items={found.listing.kind: tuple(found.items) for found in lists},
         notes=tuple(note for found in lists for note in found.notes),
         digest=digest.hexdigest()[:16],
+        arguments_in_headers={name: headers for found in lists for name, headers in found.headers.items()},
     )
 
 
@@ -92,6 +97,7 @@ class _List:
         self.listing = listing
         self.items: list[Item] = []
         self.notes: list[CatalogNote] = []
+        self.headers: dict[str, HeaderMap] = {}
         self._known: set[str] = set()
         self._size = 0
 
@@ -117,7 +123,7 @@ class _List:
             excerpt = bytes(raw)[:80].decode("utf-8", "replace")
             self.note(excerpt, f"{self.listing.identity} is missing or no string")
             return True
-        if (defect := _defect(self.listing.kind, members)) is not None:
+        if (defect := _defect(self.listing.kind, members) or self._header_defect(identity, members)) is not None:
             self.note(identity, defect)
         elif identity in self._known:
             self.note(identity, "listed more than once by the backend; the first one is used")
@@ -125,6 +131,16 @@ class _List:
             self._known.add(identity)
             self.items.append(Item(identity, members))
         return True
+
+    def _header_defect(self, identity: str, members: dict[str, Raw]) -> str | None:
+        """Note which arguments of a tool go into headers; why that cannot be, or None."""
+        if self.listing.kind == "tool":
+            try:
+                if headers := argument_headers(members["inputSchema"]):
+                    self.headers[identity] = headers
+            except ValueError as error:
+                return str(error)
+        return None
 
 
 async def _list(session: UpstreamSession, listing: Listing) -> _List:
@@ -153,9 +169,7 @@ async def _list(session: UpstreamSession, listing: Listing) -> _List:
     return found
 
 
-async def _page(
-    session: UpstreamSession, listing: Listing, cursor: Raw | None, found: _List
-) -> dict[str, Raw] | None:
+async def _page(session: UpstreamSession, listing: Listing, cursor: Raw | None, found: _List) -> dict[str, Raw] | None:
     params = b"{}" if cursor is None else b'{"cursor":%s}' % bytes(cursor)
     request: Envelope = {
         "jsonrpc": jsonrpc.VERSION,

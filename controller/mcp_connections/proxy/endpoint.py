@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_session import ClientSession, SessionTable, TooManySessions
+from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
 from mcp_connections.proxy.event_stream import PING, encode_event
 from mcp_connections.proxy.host_guard import HostGuard
 from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError
@@ -22,7 +23,7 @@ from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import Relay, negotiate
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
-from mcp_connections.proxy.upstream import HANDSHAKE_VERSIONS, Hello
+from mcp_connections.proxy.upstream import Hello
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,9 @@ Headers = dict[bytes, bytes]
 class _Refusal(Exception):
     """Answer the HTTP request with this status and JSON-RPC error."""
 
-    def __init__(self, status: int, code: int, message: str, *headers: tuple[bytes, bytes], data: object = None) -> None:
+    def __init__(
+        self, status: int, code: int, message: str, *headers: tuple[bytes, bytes], data: object = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.error = RpcError(code, message, data)
@@ -175,7 +178,10 @@ class Endpoint:
             session = self._sessions.open(hello, declared, version)
         except TooManySessions:
             raise _Refusal(
-                503, jsonrpc.INTERNAL_ERROR, "the endpoint has no room for another session; try again later", RETRY_AFTER
+                503,
+                jsonrpc.INTERNAL_ERROR,
+                "the endpoint has no room for another session; try again later",
+                RETRY_AFTER,
             ) from None
         await send_body(
             send, 200, jsonrpc.result(request_id, result), [(b"mcp-session-id", session.id.encode("latin-1"))]
@@ -196,7 +202,9 @@ class Endpoint:
         client = self._session(headers)
         if client.protocol_version != "2025-03-26":
             raise _Refusal(
-                400, INVALID_REQUEST, f"batches do not exist in protocol version {client.protocol_version}; send one message"
+                400,
+                INVALID_REQUEST,
+                f"batches do not exist in protocol version {client.protocol_version}; send one message",
             )
         try:
             messages = [jsonrpc.decode_envelope(item) for item in jsonrpc.decode_items(body)]

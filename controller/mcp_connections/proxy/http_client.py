@@ -94,7 +94,9 @@ class _Connection(asyncio.Protocol):
             # What a callback raises arrives as the context of a HttpParserCallbackError.
             cause = error.__context__
             self._fail(
-                cause if isinstance(cause, HttpFault) else HttpFault(f"the answer is not HTTP/1.1 ({error})", executed=True)
+                cause
+                if isinstance(cause, HttpFault)
+                else HttpFault(f"the answer is not HTTP/1.1 ({error})", executed=True)
             )
 
     def eof_received(self) -> bool:
@@ -130,7 +132,9 @@ class _Connection(asyncio.Protocol):
         if encoding in (b"gzip", b"x-gzip", b"deflate"):
             self._decoder = _Inflate(self._client.body_limit)
         elif encoding not in (b"identity", b""):
-            raise HttpFault(f"the answer is encoded as {encoding.decode('latin-1')!r}, which was not offered", executed=True)
+            raise HttpFault(
+                f"the answer is encoded as {encoding.decode('latin-1')!r}, which was not offered", executed=True
+            )
         if streamed and self._head is not None and not self._head.done():
             self._head.set_result(response)
 
@@ -313,7 +317,9 @@ class HttpClient:
                 f"no connection to {self._host}:{self._port} within {self._connect_timeout:g} s", executed=False
             ) from None
         except ssl.SSLError as error:
-            raise HttpFault(f"TLS with {self._host}:{self._port} failed: {error.reason or error}", executed=False) from error
+            raise HttpFault(
+                f"TLS with {self._host}:{self._port} failed: {error.reason or error}", executed=False
+            ) from error
         except OSError as error:
             cause = error.strerror or str(error)
             raise HttpFault(f"cannot connect to {self._host}:{self._port}: {cause}", executed=False) from error
@@ -365,7 +371,9 @@ class _Inflate:
 
     def decode(self, data: bytes) -> bytes:
         if self._zlib is None:
-            wrapped = data[:1] == b"\x1f" or (len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0)
+            wrapped = data[:1] == b"\x1f" or (
+                len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
+            )
             self._zlib = zlib.decompressobj(47 if wrapped else -15)
         try:
             out = self._zlib.decompress(data, self._limit - self._size + 1)

@@ -16,7 +16,9 @@ from msgspec import Raw
 from mcp_connections.mounts.uris import public_uri
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, Unreachable
-from mcp_connections.proxy.upstream import Hello, Scope, UpstreamSession
+from mcp_connections.proxy.envelope import stripped
+from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
+from mcp_connections.proxy.upstream import Asker, Hello, Scope, UpstreamSession
 
 if TYPE_CHECKING:
     from mcp_connections.proxy.mount import Mount
@@ -32,6 +34,7 @@ class Client(Protocol):
 
     hello: Hello
     log_level: str | None
+    era: Era
 
     @property
     def listening(self) -> bool:
@@ -40,11 +43,62 @@ class Client(Protocol):
     def deliver(self, message: bytes) -> None:
         """Send a message outside any request."""
 
-    def ask(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
-        """Pass a backend's request to the client, and its answer back to ``session``."""
+    def ask(self, asker: Asker, method: str, message: Envelope, scope: Scope | None) -> None:
+        """Pass a backend's request to the client, and its answer back to ``asker``."""
 
-    def withdraw(self, session: UpstreamSession, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
+    def withdraw(self, asker: Asker, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
         """The backend cancels a request that was passed on with ``ask``."""
+
+
+class Subscriptions:
+    """Which clients want the updates of which resources of a mount, by the backend's URIs."""
+
+    def __init__(self, mount: Mount) -> None:
+        self._mount = mount
+        self._clients: dict[str, set[Client]] = {}
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """Everything somebody is subscribed to."""
+        return tuple(self._clients)
+
+    def add(self, uri: str, client: Client) -> None:
+        """One more."""
+        self._clients.setdefault(uri, set()).add(client)
+
+    def remove(self, uri: str, client: Client) -> bool:
+        """One less; whether nobody is left."""
+        clients = self._clients.get(uri, set())
+        clients.discard(client)
+        if not clients:
+            self._clients.pop(uri, None)
+        return not clients
+
+    def forget(self, client: Client) -> list[str]:
+        """A client left; what nobody is subscribed to any more."""
+        mine = [uri for uri, clients in self._clients.items() if client in clients]
+        return [uri for uri in mine if self.remove(uri, client)]
+
+    def updated(self, message: Envelope) -> None:
+        """Pass ``notifications/resources/updated`` on, under the public URI."""
+        try:
+            params = jsonrpc.decode_envelope(message.get("params", jsonrpc.NULL))
+            uri = jsonrpc.decode_str(params["uri"])
+            meta = jsonrpc.decode_envelope(params.get("_meta", Raw(b"{}")))
+        except (jsonrpc.DecodeError, KeyError):
+            return
+        if meta.pop(META_SUBSCRIPTION, None) is not None:  # names a subscription of ours, not the client's
+            del params["_meta"]
+            if meta:
+                params["_meta"] = Raw(jsonrpc.encode(meta))
+        params["uri"] = Raw(jsonrpc.encode(public_uri(self._mount.spec.prefix, uri)))
+        message["params"] = Raw(jsonrpc.encode(params))
+        body = jsonrpc.encode(message)
+        # A server may report a part of what was subscribed to, under its own URI (server/resources).
+        for client in {
+            each for subscribed, clients in self._clients.items() if uri.startswith(subscribed) for each in clients
+        }:
+            client.deliver(body)
 
 
 class Leg:
@@ -56,17 +110,18 @@ class Leg:
         self._session: UpstreamSession | None = None
         self._opening: asyncio.Task[UpstreamSession] | None = None
         self._closed = False
-        self.subscribers: dict[str, set[Client]] = {}
-        """By the backend's URI."""
+        self._subscriptions = Subscriptions(mount)
 
     @property
     def active(self) -> bool:
         """Whether an upstream session is open."""
         return self._session is not None and self._session.fault is None
 
-    async def call(self, message: Envelope, scope: Scope | None) -> Envelope:
+    async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
         """Relay a request. A backend that lost the session gets the request once more in a new one: HTTP 404
         says that it was not executed (basic/transports, Session Management). Raises ChannelError."""
+        if client.era == "stateless":
+            message = stripped(message)
         session = await self.session()
         try:
             return await session.request(message, scope)
@@ -97,11 +152,11 @@ class Leg:
             await session.aclose()
             raise Unreachable("the session is closed", executed=False)
         self._session = session
-        if self.subscribers or (self._client is not None and self._client.listening):
+        if self._subscriptions.uris or (self._client is not None and self._client.listening):
             session.listen()
         if self._client is not None and self._client.log_level is not None:
             await self._set_level(session, self._client.log_level)
-        for uri in tuple(self.subscribers):
+        for uri in self._subscriptions.uris:
             await self._subscribe(session, uri)
         return session
 
@@ -121,7 +176,9 @@ class Leg:
         request = {"jsonrpc": jsonrpc.VERSION, "method": Raw(jsonrpc.encode(method)), "params": Raw(params)}
         answer = await session.request(request)
         if "error" in answer:
-            log.warning("connection %s: %s failed in a new session: %s", self._mount.label, method, bytes(answer["error"])[:200])
+            log.warning(
+                "connection %s: %s failed in a new session: %s", self._mount.label, method, bytes(answer["error"])[:200]
+            )
 
     def listen(self) -> None:
         """The client can now receive messages outside requests."""
@@ -140,21 +197,16 @@ class Leg:
 
     async def subscribe(self, client: Client, uri: str, message: Envelope) -> Envelope:
         """Subscribe a client to the backend's ``uri``; ``message`` is its request, for the backend. Raises ChannelError."""
-        answer = await self.call(message, None)
+        answer = await self.call(client, message, None)
         if "error" not in answer:
-            self.subscribers.setdefault(uri, set()).add(client)
+            self._subscriptions.add(uri, client)
             if self._session is not None:
                 self._session.listen()
         return answer
 
     async def unsubscribe(self, client: Client, uri: str, message: Envelope) -> Envelope | None:
         """The opposite; None while other clients of a shared session still want the updates. Raises ChannelError."""
-        clients = self.subscribers.get(uri, set())
-        clients.discard(client)
-        if clients:
-            return None
-        self.subscribers.pop(uri, None)
-        return await self.call(message, None)
+        return await self.call(client, message, None) if self._subscriptions.remove(uri, client) else None
 
     async def set_level(self, level: str) -> None:
         """Pass the client's log level on, if the session is open and its backend logs. Raises ChannelError."""
@@ -163,14 +215,11 @@ class Leg:
 
     def sever(self, client: Client) -> None:
         """Forget a client's subscriptions in a shared leg."""
-        for uri in [uri for uri, clients in self.subscribers.items() if client in clients]:
-            self.subscribers[uri].discard(client)
-            if not self.subscribers[uri]:
-                del self.subscribers[uri]
-                if self._session is not None:
-                    # Sent like a notification, since nobody waits for the answer. Requests are numbered from 1.
-                    params = b'{"uri":%s}' % jsonrpc.encode(uri)
-                    self._session.notify(jsonrpc.request(0, "resources/unsubscribe", params))
+        for uri in self._subscriptions.forget(client):
+            if self._session is not None:
+                # Sent like a notification, since nobody waits for the answer. Requests are numbered from 1.
+                params = b'{"uri":%s}' % jsonrpc.encode(uri)
+                self._session.notify(jsonrpc.request(0, "resources/unsubscribe", params))
 
     async def aclose(self) -> None:
         """End the upstream session."""
@@ -200,7 +249,7 @@ class Leg:
         if method.endswith("/list_changed"):
             self._mount.list_changed()
         elif method == "notifications/resources/updated":
-            self._updated(message)
+            self._subscriptions.updated(message)
         elif method == "notifications/cancelled":
             self._cancelled(session, message, scope)
         elif scope is not None:
@@ -212,20 +261,6 @@ class Leg:
         if self._client is not None:
             return self._client
         return getattr(scope, "client", None)
-
-    def _updated(self, message: Envelope) -> None:
-        try:
-            params = jsonrpc.decode_envelope(message.get("params", jsonrpc.NULL))
-            uri = jsonrpc.decode_str(params["uri"])
-        except (jsonrpc.DecodeError, KeyError):
-            return
-        params["uri"] = Raw(jsonrpc.encode(public_uri(self._mount.spec.prefix, uri)))
-        message["params"] = Raw(jsonrpc.encode(params))
-        body = jsonrpc.encode(message)
-        # A server may report a part of what was subscribed to, under its own URI (server/resources).
-        told = {client for subscribed, clients in self.subscribers.items() if uri.startswith(subscribed) for client in clients}
-        for client in told:
-            client.deliver(body)
 
     def _cancelled(self, session: UpstreamSession, message: Envelope, scope: Scope | None) -> None:
         client = self._client_of(scope)

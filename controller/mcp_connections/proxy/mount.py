@@ -11,11 +11,10 @@ import asyncio
 import logging
 import random
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeVar
-
-from msgspec import Raw
 
 from mcp_connections.mounts.report import (
     CatalogNote,
@@ -29,11 +28,15 @@ from mcp_connections.mounts.report import (
 from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue, publish
-from mcp_connections.proxy.channel import ChannelError, Envelope, TimedOut
+from mcp_connections.proxy.channel import ChannelError, Envelope, HandshakeRefused, ProtocolViolation, TimedOut
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.discovery import BackendCatalogue, discover
+from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO, Client, Leg
+from mcp_connections.proxy.opening import open_session
+from mcp_connections.proxy.stateless import StatelessSession
+from mcp_connections.proxy.stateless_leg import StatelessLeg
 from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession
 
 log = logging.getLogger(__name__)
@@ -91,7 +94,11 @@ class Mount:
         self._instructions: str | None = None
         self._capabilities: dict[str, object] = {}
         self._grace: asyncio.TimerHandle | None = None
+        self._era: Era | None = None
+        self._serves_both: bool | None = None
         self._legs: dict[Client | None, Leg] = {}
+        self._stateless: StatelessLeg | None = None
+        self._stateless_sessions: weakref.WeakSet[StatelessSession] = weakref.WeakSet()
         self._running: set[asyncio.Task[Any]] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._abort: RpcError | None = None
@@ -188,9 +195,12 @@ class Mount:
     async def _establish(self) -> None:
         self._notices.clear()
         self._noticed.clear()
-        session = await self.open_session(PROXY_HELLO, _ControlEvents(self))
+        self._serves_both = None
+        session = await self._open_control()
         self._control = session
         self.failed_phase = "Discover"
+        if isinstance(session, StatelessSession):
+            self._stateless_sessions.add(session)
         await self._refresh(session)
         self.failed_phase = None
         self._server = ServerReport(
@@ -212,27 +222,50 @@ class Mount:
         self._on_change()
         session.listen()
 
-    async def open_session(self, hello: Hello, events: UpstreamEvents) -> UpstreamSession:
-        """A new session, shaken hands. Raises ChannelError; nothing is left behind then."""
-        control = isinstance(events, _ControlEvents)
-        if control:
-            self.failed_phase = "Connect"
-        channel = self._channels.make()
-        session = UpstreamSession(channel, hello=hello, timeouts=self.spec.timeouts, events=events)
-        try:
-            await session.connect()
-            if control:
-                self.failed_phase = "Initialize"
-            await session.initialize(self._channels.handshake_seconds)
-        except BaseException:
-            self.close_session(session)
-            raise
+    async def _open_control(self) -> UpstreamSession:
+        """The control session: of the era that the backend had last, or of the other one if that is refused."""
+        eras: tuple[Era, ...] = ("stateless", "handshake") if self._era == "stateless" else ("handshake", "stateless")
+        session = await self._open(eras, PROXY_HELLO, _ControlEvents(self), self._enter)
+        if session.era != self._era:
+            self._era = session.era
+            self._dismiss_legs()
         return session
+
+    def _enter(self, phase: Phase) -> None:
+        self.failed_phase = phase
+
+    async def open_session(self, hello: Hello, events: UpstreamEvents) -> UpstreamSession:
+        """A new session of the handshake era, for a client's leg. Raises ChannelError."""
+        return await self._open(("handshake",), hello, events, lambda phase: None)
+
+    async def open_stateless_session(self, events: UpstreamEvents) -> StatelessSession:
+        """A new session of the stateless era. Raises ChannelError; HandshakeRefused where the backend has none."""
+        session = await self._open(("stateless",), PROXY_HELLO, events, lambda phase: None)
+        assert isinstance(session, StatelessSession)
+        if self._own is not None:
+            session.arguments_in_headers = self._own.arguments_in_headers
+        self._stateless_sessions.add(session)
+        return session
+
+    async def _open(
+        self, eras: tuple[Era, ...], hello: Hello, events: UpstreamEvents, entered: Callable[[Phase], None]
+    ) -> UpstreamSession:
+        return await open_session(
+            self._channels,
+            eras=eras,
+            hello=hello,
+            timeouts=self.spec.timeouts,
+            events=events,
+            close=self.close_session,
+            entered=entered,
+        )
 
     async def _refresh(self, session: UpstreamSession) -> None:
         own = await discover(session, DISCOVERY_SECONDS)
         if self._own is None or own.digest != self._own.digest or own.notes != self._own.notes:
             self._own = own
+            for stateless in self._stateless_sessions:
+                stateless.arguments_in_headers = own.arguments_in_headers
             self.public = publish(own, self.spec.prefix, self._separator)
             self._on_change()
 
@@ -284,12 +317,11 @@ class Mount:
 
     async def _ping(self, session: UpstreamSession) -> float:
         started = time.perf_counter()
-        request: Envelope = {"jsonrpc": jsonrpc.VERSION, "method": Raw(b'"ping"')}
         try:
             async with asyncio.timeout(PING_SECONDS):
-                await session.request(request)  # an error response is a sign of life too
+                await session.request(session.sign_of_life())  # an error response is a sign of life too
         except TimeoutError:
-            raise TimedOut(f"no answer to ping within {PING_SECONDS:g} s") from None
+            raise TimedOut(f"no sign of life within {PING_SECONDS:g} s") from None
         return time.perf_counter() - started
 
     async def check(self) -> float:
@@ -366,29 +398,56 @@ class Mount:
 
     # calls
 
-    def leg(self, client: Client) -> Leg:
-        """The client's session with this backend, or the one that all clients share."""
+    async def _leg(self, client: Client) -> Leg | StatelessLeg:
+        """The client's way to this backend: a session of its own, the one that all clients share, or none at all."""
+        if self._era == "stateless" or (client.era == "stateless" and await self._has_stateless_era()):
+            if self._stateless is None:
+                self._stateless = StatelessLeg(self)
+            return self._stateless
         key = None if self.spec.session == "Shared" else client
         leg = self._legs.get(key)
         if leg is None:
             leg = self._legs[key] = Leg(self, key)
         return leg
 
+    async def _has_stateless_era(self) -> bool:
+        """Whether a backend that shakes hands also serves the stateless era; asked once per connection to it."""
+        if self._serves_both is None:
+            if self._stateless is None:
+                self._stateless = StatelessLeg(self)
+            try:
+                await self._stateless.session()
+                self._serves_both = True
+            except (HandshakeRefused, ProtocolViolation, TimedOut):
+                self._serves_both = False
+        return self._serves_both
+
+    def _dismiss_legs(self) -> None:
+        """The backend is of another era than before: its old sessions are of no use."""
+        for leg in self._legs.values():
+            self._end(leg.aclose())
+        self._legs.clear()
+        if self._stateless is not None:
+            self._end(self._stateless.aclose())
+            self._stateless = None
+
     async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
         """Relay a client's request and return the response as it came. Raises RpcError, which names the connection."""
-        return await self.attend(lambda leg: leg.call(message, scope), client)
+        return await self.attend(lambda leg: leg.call(client, message, scope), client)
 
-    async def attend(self, work: Callable[[Leg], Awaitable[Result]], client: Client) -> Result:
+    async def attend(self, work: Callable[[Leg | StatelessLeg], Awaitable[Result]], client: Client) -> Result:
         """Do ``work`` in the client's leg as a call in flight: counted, drained, its failure named. Raises RpcError."""
         if self.retirement is not None:
-            raise self._unavailable(f"the connection is being retired ({self.retirement.reason}); list again", "Draining")
+            raise self._unavailable(
+                f"the connection is being retired ({self.retirement.reason}); list again", "Draining"
+            )
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
         self.in_flight += 1
         self._idle.clear()
         try:
-            return await work(self.leg(client))
+            return await work(self._legs.get(client) or await self._leg(client))
         except ChannelError as error:
             self.suspect()
             raise self._unavailable(str(error), error.reason) from None
@@ -431,9 +490,9 @@ class Mount:
         leg = self._legs.pop(client, None)
         if leg is not None:
             self._end(leg.aclose())
-        shared = self._legs.get(None)
-        if shared is not None:
-            shared.sever(client)
+        for shared in (self._legs.get(None), self._stateless):
+            if shared is not None:
+                shared.sever(client)
 
     def close_session(self, session: UpstreamSession) -> None:
         """End a session in the background; the mount is not Closed before that is done."""
@@ -473,13 +532,13 @@ class Mount:
                 f" end within the drain timeout of {seconds:g} s",
                 "Draining",
             )
-            log.warning("connection %s: cancelling %d calls still in flight after %g s", self.label, self.in_flight, seconds)
+            log.warning(
+                "connection %s: cancelling %d calls still in flight after %g s", self.label, self.in_flight, seconds
+            )
             for task in tuple(self._running):
                 task.cancel()
             await self._idle.wait()
-        for leg in self._legs.values():
-            self._end(leg.aclose())
-        self._legs.clear()
+        self._dismiss_legs()
         while self._closing:
             await asyncio.wait(set(self._closing))
         self._channels.close()
@@ -500,7 +559,9 @@ class _ControlEvents:
         self._mount = mount
 
     def server_request(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
-        error = RpcError(jsonrpc.METHOD_NOT_FOUND, f"{method}: this session is for discovery, no client stands behind it")
+        error = RpcError(
+            jsonrpc.METHOD_NOT_FOUND, f"{method}: this session is for discovery, no client stands behind it"
+        )
         session.respond(message["id"], "error", error.body())
 
     def notified(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:

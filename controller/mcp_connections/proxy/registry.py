@@ -94,7 +94,11 @@ class Registry:
         if self._stale:
             self._stale = False
             self._aggregate = Aggregate(
-                [(mount, mount.spec.prefix, mount.public) for mount in self._mounts.values() if mount.public is not None]
+                [
+                    (mount, mount.spec.prefix, mount.public)
+                    for mount in self._mounts.values()
+                    if mount.public is not None
+                ]
             )
         return self._aggregate
 
@@ -175,9 +179,7 @@ class Registry:
         )
 
     def _make(self, spec: MountSpec, separator: str) -> Mount:
-        return Mount(
-            spec, separator=separator, channels=self._channels(spec), on_change=self._changed, now=self._now
-        )
+        return Mount(spec, separator=separator, channels=self._channels(spec), on_change=self._changed, now=self._now)
 
     def _swap(
         self, desired: DesiredMounts, steps: Plan, fresh: dict[tuple[str, str], Mount]
@@ -246,5 +248,3 @@ async def _all_set(events: Iterable[asyncio.Event], seconds: float) -> None:
         async with asyncio.timeout(seconds):
             for event in events:
                 await event.wait()
-
-

@@ -19,13 +19,13 @@ from mcp_connections.proxy.catalogue import Target
 from mcp_connections.proxy.channel import ChannelError, Envelope
 from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.discovery import LISTINGS, Kind
+from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
 from mcp_connections.proxy.metrics import OK, Metrics
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.request_stream import RequestStream
 from mcp_connections.proxy.rewrite import public_result
-from mcp_connections.proxy.upstream import HANDSHAKE_VERSIONS
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,9 @@ class Relay:
             return jsonrpc.failure(request_id, error)
         except Exception as error:
             log.exception("%s: unexpected failure", method)
-            return jsonrpc.failure(request_id, RpcError(jsonrpc.INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}"))
+            return jsonrpc.failure(
+                request_id, RpcError(jsonrpc.INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}")
+            )
 
     async def _list(self, kind: Kind, message: Envelope) -> bytes:
         params = jsonrpc.members(message.get("params"), "list")
@@ -144,7 +146,11 @@ class Relay:
             return target
         for mount in self._registry.mounts:
             # Without a catalogue only the prefix tells that the name may be this mount's.
-            if mount.public is None and mount.spec.prefix and name.startswith(mount.spec.prefix + self._registry.separator):
+            if (
+                mount.public is None
+                and mount.spec.prefix
+                and name.startswith(mount.spec.prefix + self._registry.separator)
+            ):
                 if not mount.attempted.is_set():
                     await self._registry.first_attempts(FIRST_LIST_SECONDS)
                     if (found := self._registry.aggregate.targets[kind].get(name)) is not None:
@@ -193,13 +199,17 @@ class Relay:
             reference["name"] = Raw(jsonrpc.encode(target.own))
         elif kind == "ref/resource":
             uri = jsonrpc.string_member(reference, "uri", f"{method}: params.ref")
-            found = self._registry.aggregate.targets["resourceTemplate"].get(uri) or self._registry.aggregate.locate(uri)
+            found = self._registry.aggregate.targets["resourceTemplate"].get(uri) or self._registry.aggregate.locate(
+                uri
+            )
             if found is None:
                 raise RpcError(INVALID_PARAMS, f"{method}: unknown resource template {uri}")
             target = found
             reference["uri"] = Raw(jsonrpc.encode(target.own))
         else:
-            raise RpcError(INVALID_PARAMS, f"{method}: params.ref.type must be ref/prompt or ref/resource, not {kind!r}")
+            raise RpcError(
+                INVALID_PARAMS, f"{method}: params.ref.type must be ref/prompt or ref/resource, not {kind!r}"
+            )
         if "completions" not in target.owner.capabilities:
             # No suggestions is what a client makes of a server without completions.
             return {"jsonrpc": jsonrpc.VERSION, "result": Raw(b'{"completion":{"values":[]}}')}
@@ -215,7 +225,8 @@ class Relay:
         client.log_level = level
         logging_mounts = [mount for mount in self._registry.mounts if "logging" in mount.capabilities]
         outcomes = await asyncio.gather(
-            *(mount.attend(lambda leg: leg.set_level(level), client) for mount in logging_mounts), return_exceptions=True
+            *(mount.attend(lambda leg: leg.set_level(level), client) for mount in logging_mounts),
+            return_exceptions=True,
         )
         for mount, outcome in zip(logging_mounts, outcomes, strict=True):
             if isinstance(outcome, RpcError | ChannelError):

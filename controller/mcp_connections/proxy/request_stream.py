@@ -68,7 +68,9 @@ class RequestStream:
             self._writer = asyncio.create_task(self._write(self._queue))
         if self._queue.full():
             self._queue.get_nowait()
-            log.warning("a client reads the stream of its request too slowly; dropped the oldest of %d messages", MAX_QUEUED)
+            log.warning(
+                "a client reads the stream of its request too slowly; dropped the oldest of %d messages", MAX_QUEUED
+            )
         self._queue.put_nowait(event)
 
     async def _write(self, queue: asyncio.Queue[bytes | None]) -> None:

@@ -1,13 +1,15 @@
-"""One MCP session with one backend, from handshake to end (MCP 2025-11-25, basic/lifecycle).
+"""One conversation with one backend, from opening to end, whichever the era.
 
 A session numbers its own requests, hands each inbound message to whom it concerns and bounds every wait. Whether it
-serves discovery, one client or several is not its business: it reports to an UpstreamEvents.
+serves discovery, one client or several is not its business: it reports to an UpstreamEvents. How it opens is what
+its subclasses differ in: ``handshake`` and ``stateless``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -15,12 +17,19 @@ from msgspec import Raw
 
 from mcp_connections.mounts.spec import Timeouts
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Channel, ChannelError, Envelope, ProtocolViolation, TimedOut, Unreachable
+from mcp_connections.proxy.channel import (
+    Channel,
+    ChannelError,
+    Envelope,
+    HandshakeRefused,
+    ProtocolViolation,
+    TimedOut,
+    Unreachable,
+)
+from mcp_connections.proxy.eras import Era
 
 log = logging.getLogger(__name__)
 
-HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Newest first. The first is what is offered, any of them is accepted."""
 MAX_BACKGROUND: Final = 256
 NOTICE_SECONDS: Final = 5.0
 
@@ -37,6 +46,13 @@ class Scope(Protocol):
 
     def deliver(self, message: bytes) -> None:
         """Send a message of the backend to the client, ahead of the response and on the same stream."""
+
+
+class Asker(Protocol):
+    """Who put a question to a client and awaits the answer."""
+
+    def respond(self, request_id: Raw, member: str, body: bytes) -> None:
+        """Answer the question ``request_id``; ``member`` is "result" or "error"."""
 
 
 class UpstreamEvents(Protocol):
@@ -60,8 +76,10 @@ class _Progress(NamedTuple):
     """Loop time that no progress moves the deadline beyond."""
 
 
-class UpstreamSession:
+class UpstreamSession(ABC):
     """A session over ``channel``. Closed for good by ``aclose``; never reopened, a new one is made instead."""
+
+    era: Era
 
     def __init__(self, channel: Channel, *, hello: Hello, timeouts: Timeouts, events: UpstreamEvents) -> None:
         self._channel = channel
@@ -73,7 +91,6 @@ class UpstreamSession:
         self._background: set[asyncio.Task[None]] = set()
         self.fault: ChannelError | None = None
         """Why the session is of no use any more; None while it is."""
-        self.opened = False
         self.protocol_version = ""
         self.capabilities: dict[str, Any] = {}
         self.server_info: dict[str, Any] = {}
@@ -81,50 +98,18 @@ class UpstreamSession:
         channel.on_message = self._received_outside_exchange
         channel.on_lost = self._lost
 
-    # handshake
-
     async def connect(self) -> None:
         """Open the transport. Raises ChannelError."""
         await self._channel.open()
 
-    async def initialize(self, seconds: float) -> None:
-        """Shake hands: ``initialize``, then ``notifications/initialized``. Raises ChannelError."""
-        params = b'{"protocolVersion":"%s","capabilities":%s,"clientInfo":%s}' % (
-            HANDSHAKE_VERSIONS[0].encode(),
-            self._hello.capabilities,
-            self._hello.client_info,
-        )
-        message: Envelope = {"jsonrpc": jsonrpc.VERSION, "method": Raw(b'"initialize"'), "params": Raw(params)}
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await self._exchange(self._next_id(), message, None)
-                self._adopt(answer)
-                await self._channel.send(jsonrpc.notification("notifications/initialized"))
-        except TimeoutError:
-            raise TimedOut(f"no answer to initialize within {seconds:g} s") from None
-        self.opened = True
+    @abstractmethod
+    async def begin(self, seconds: float) -> None:
+        """Find out that the backend speaks this session's era and what it offers. Raises HandshakeRefused where it
+        does not, another ChannelError where nothing can be said."""
 
-    def _adopt(self, answer: Envelope) -> None:
-        if (error := answer.get("error")) is not None:
-            raise ProtocolViolation(f"the backend refused initialize: {_shorten(error)}")
-        try:
-            result = jsonrpc.decode_any(answer.get("result", jsonrpc.NULL))
-        except jsonrpc.DecodeError as error:
-            raise ProtocolViolation(f"the answer to initialize is not valid JSON ({error})") from None
-        if not isinstance(result, dict):
-            raise ProtocolViolation("the answer to initialize holds no result object")
-        version = result.get("protocolVersion")
-        if version not in HANDSHAKE_VERSIONS:
-            # lifecycle, Version Negotiation: a client that does not support the server's version disconnects.
-            raise ProtocolViolation(
-                f"the backend wants protocol version {version!r}; supported are {', '.join(HANDSHAKE_VERSIONS)}"
-            )
-        self.protocol_version = version
-        self.capabilities = _object(result.get("capabilities"))
-        self.server_info = _object(result.get("serverInfo"))
-        instructions = result.get("instructions")
-        self.instructions = instructions if isinstance(instructions, str) else None
-        self._channel.negotiated(version)
+    def sign_of_life(self) -> Envelope:
+        """A request that any working backend answers quickly."""
+        return {"jsonrpc": jsonrpc.VERSION, "method": Raw(b'"ping"')}
 
     def listen(self) -> None:
         """Also receive what the backend sends outside requests."""
@@ -146,7 +131,7 @@ class UpstreamSession:
             async with asyncio.timeout(self._timeouts.request) as deadline:
                 if (meta := _meta_with_progress(message)) is not None:
                     self._watch_progress(request_id, message, meta, scope, deadline)
-                return await self._exchange(request_id, message, scope)
+                return await self._exchange(request_id, message, scope, deadline)
         except TimeoutError:
             self._abandon(request_id, "timed out")
             raise TimedOut(f"no answer within {self._waited(request_id)}") from None
@@ -160,11 +145,20 @@ class UpstreamSession:
         self._last_id += 1
         return self._last_id
 
-    async def _exchange(self, request_id: int, message: Envelope, scope: Scope | None) -> Envelope:
+    async def _exchange(
+        self, request_id: int, message: Envelope, scope: Scope | None, deadline: asyncio.Timeout | None
+    ) -> Envelope:
         message["id"] = Raw(b"%d" % request_id)
         return await self._channel.exchange(
-            request_id, jsonrpc.encode(message), lambda inbound: self._received(inbound, scope)
+            request_id,
+            jsonrpc.encode(message),
+            lambda inbound: self._received(inbound, scope, deadline),
+            self._header_lines(message),
         )
+
+    def _header_lines(self, message: Envelope) -> bytes:
+        """HTTP headers for one request, where the era has any."""
+        return b""
 
     def _watch_progress(
         self, request_id: int, message: Envelope, meta: dict[str, Raw], scope: Scope | None, deadline: asyncio.Timeout
@@ -214,9 +208,9 @@ class UpstreamSession:
     # messages of the backend
 
     def _received_outside_exchange(self, message: Envelope) -> None:
-        self._received(message, None)
+        self._received(message, None, None)
 
-    def _received(self, message: Envelope, scope: Scope | None) -> None:
+    def _received(self, message: Envelope, scope: Scope | None, deadline: asyncio.Timeout | None) -> None:
         method = jsonrpc.method_of(message)
         if method is None:
             return  # a response to a request nobody waits for any more
@@ -224,6 +218,9 @@ class UpstreamSession:
             if method == "ping":
                 self.respond(message["id"], "result", b"{}")
             else:
+                if deadline is not None and not deadline.expired():
+                    # Someone is being asked, and people take longer than servers do.
+                    deadline.reschedule(asyncio.get_running_loop().time() + self._timeouts.max)
                 self._events.server_request(self, method, message, scope)
         elif method == "notifications/progress":
             self._progressed(message)
@@ -273,10 +270,20 @@ def _meta_with_progress(message: Envelope) -> dict[str, Raw] | None:
     return meta if "progressToken" in meta else None
 
 
-def _object(value: object) -> dict[str, Any]:
+def object_member(value: object) -> dict[str, Any]:
+    """A member of a decoded answer that should be an object; anything else counts as an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def _shorten(raw: Raw) -> str:
-    text = bytes(raw).decode("utf-8", "replace")
-    return text if len(text) <= 300 else f"{text[:300]}…"
+def result_object(answer: Envelope, method: str) -> dict[str, Any]:
+    """The decoded result of an opening request. Raises HandshakeRefused for an error, ProtocolViolation for nonsense."""
+    if (error := answer.get("error")) is not None:
+        text = bytes(error)[:300].decode("utf-8", "replace")
+        raise HandshakeRefused(f"the backend refused {method}: {text}", executed=False)
+    try:
+        result = jsonrpc.decode_any(answer.get("result", jsonrpc.NULL))
+    except jsonrpc.DecodeError as error:
+        raise ProtocolViolation(f"the answer to {method} is not valid JSON ({error})") from None
+    if not isinstance(result, dict):
+        raise ProtocolViolation(f"the answer to {method} holds no result object")
+    return result

@@ -94,7 +94,7 @@ class ChildProcess:
             asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
 
     async def _poll(self) -> None:
-        while not self._reap():  # noqa: ASYNC110  (nothing tells of the exit here)
+        while not self._reap():
             await asyncio.sleep(_LOOK_INTERVAL)
 
     def _reap(self) -> bool:
@@ -187,7 +187,7 @@ def spawn(server: StdioServer, where: str) -> ChildProcess:
     environment = child_environment(server.env)
     try:
         return ChildProcess(
-            subprocess.Popen(  # noqa: S603  (to run the configured command is the purpose)
+            subprocess.Popen(
                 server.command,
                 bufsize=0,
                 stdin=subprocess.PIPE,

@@ -113,7 +113,9 @@ class DuplexChannel(Channel):
 
     # messages out
 
-    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
+    async def exchange(
+        self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes = b""
+    ) -> Envelope:
         with self._answer_to(request_id) as answer:
             await self._transmit(body)
             return await answer

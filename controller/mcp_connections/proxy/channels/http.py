@@ -19,6 +19,7 @@ from mcp_connections.proxy.channel import (
     Channel,
     ChannelError,
     Envelope,
+    HandshakeRefused,
     MessageHandler,
     ProtocolViolation,
     SessionLost,
@@ -85,13 +86,17 @@ class HttpBackend:
         target = urljoin(self.url, location)
         if response.status not in (307, 308) or not location or _origin(target) != _origin(self.url):
             return False
-        log.info("connection %s: %s answered %d; using %s from now on", self.connection, self.url, response.status, target)
+        log.info(
+            "connection %s: %s answered %d; using %s from now on", self.connection, self.url, response.status, target
+        )
         self._locate(target)
         return True
 
 
 class StreamableHttpChannel(Channel):
     """One MCP session over HTTP; many of them share one HttpBackend."""
+
+    stream_per_request = True
 
     def __init__(self, backend: HttpBackend) -> None:
         self._backend = backend
@@ -105,12 +110,15 @@ class StreamableHttpChannel(Channel):
         """HTTP connects with its first request."""
 
     def negotiated(self, protocol_version: str) -> None:
-        self._version_line = b"mcp-protocol-version: %s\r\n" % protocol_version.encode()
+        line = f"mcp-protocol-version: {protocol_version}\r\n" if protocol_version else ""
+        self._version_line = line.encode()
 
     # requests
 
-    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
-        response = await self._post(body)
+    async def exchange(
+        self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes = b""
+    ) -> Envelope:
+        response = await self._post(body, headers)
         if response.streamed:
             return await self._answer_in_stream(response, request_id, on_message)
         if not response.body:
@@ -145,9 +153,7 @@ class StreamableHttpChannel(Channel):
             raise ProtocolViolation(f"{self._backend.shown_url} answered without a response to the request")
         return answer
 
-    async def _answer_in_stream(
-        self, response: HttpResponse, request_id: int, on_message: MessageHandler
-    ) -> Envelope:
+    async def _answer_in_stream(self, response: HttpResponse, request_id: int, on_message: MessageHandler) -> Envelope:
         cursor = _Cursor()
         for attempt in range(MAX_RESUMES):
             parser = EventStreamParser(self._backend.message_limit)
@@ -186,13 +192,14 @@ class StreamableHttpChannel(Channel):
         if response.streamed:
             response.release()
 
-    async def _post(self, body: bytes) -> HttpResponse:
+    async def _post(self, body: bytes, headers: bytes = b"") -> HttpResponse:
         for _ in range(MAX_REDIRECTS):
             had_session = bool(self._session)
-            head = b"%s%s%scontent-length: %d\r\n\r\n" % (
+            head = b"%s%s%s%scontent-length: %d\r\n\r\n" % (
                 self._backend.post_head,
                 self._version_line,
                 self._session_lines,
+                headers,
                 len(body),
             )
             response = await self._send(head + body)
@@ -236,7 +243,9 @@ class StreamableHttpChannel(Channel):
             )
         if 300 <= status < 400:
             location = response.header(b"location") or "nowhere"
-            raise Unreachable(f"{url} redirects to {location} (HTTP {status}); put the final URL into the connection", executed=False)
+            raise Unreachable(
+                f"{url} redirects to {location} (HTTP {status}); put the final URL into the connection", executed=False
+            )
         if response.body[:1] == b"{":
             try:
                 message = decode_envelope(response.body)
@@ -249,6 +258,8 @@ class StreamableHttpChannel(Channel):
                 f"{url} answered HTTP 421: it does not accept the host name in the URL; allow it at the server or use another name",
                 executed=False,
             )
+        if status == 400:
+            raise HandshakeRefused(f"{url} answered HTTP 400{_excerpt(response)}", executed=False)
         # A proxy answers 502, 503 and 504 for a server it may or may not have reached; 429 comes before any work.
         raise Unreachable(f"{url} answered HTTP {status}{_excerpt(response)}", executed=status not in (404, 405, 429))
 
@@ -302,7 +313,9 @@ class StreamableHttpChannel(Channel):
         try:
             return decode_envelope(event.data)
         except DecodeError as error:
-            log.warning("connection %s: skipped an event that is no JSON-RPC message (%s)", self._backend.connection, error)
+            log.warning(
+                "connection %s: skipped an event that is no JSON-RPC message (%s)", self._backend.connection, error
+            )
             return None
 
     def _lost(self, error: ChannelError) -> None:

@@ -144,7 +144,9 @@ class SseChannel(DuplexChannel):
 
     # messages out
 
-    async def exchange(self, request_id: int, body: bytes, on_message: MessageHandler) -> Envelope:
+    async def exchange(
+        self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes = b""
+    ) -> Envelope:
         with self._answer_to(request_id) as answer:
             # The answer may be on the stream before the POST is accepted: servers differ in which they do first. As
             # long as it is awaited, the POST may take the time that the exchange has.

@@ -1,0 +1,241 @@
+"""The leg to a backend of the stateless era: one session for all clients of a mount.
+
+Clients of the handshake era are bridged here: their requests are made complete, and where the backend answers that it
+needs input, the client is asked the way it knows, and the request is sent again with what it said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Raw
+
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import ChannelError, Envelope, TimedOut, Unreachable
+from mcp_connections.proxy.envelope import completed
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_connections.proxy.leg import Client, Subscriptions
+from mcp_connections.proxy.upstream import Scope, UpstreamSession
+
+if TYPE_CHECKING:
+    from mcp_connections.proxy.mount import Mount
+    from mcp_connections.proxy.stateless import StatelessSession
+
+log = logging.getLogger(__name__)
+
+MAX_ROUNDS: Final = 20
+"""How often one request may come back for more input."""
+
+
+class StatelessLeg:
+    """All clients' way to a mount whose backend has no sessions."""
+
+    def __init__(self, mount: Mount) -> None:
+        self._mount = mount
+        self._session: StatelessSession | None = None
+        self._opening: asyncio.Task[StatelessSession] | None = None
+        self._closed = False
+        self._subscriptions = Subscriptions(mount)
+
+    @property
+    def active(self) -> bool:
+        """Whether the session is open."""
+        return self._session is not None and self._session.fault is None
+
+    async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
+        """Relay a request. Raises ChannelError, or RpcError where the client refused an input."""
+        session = await self.session()
+        if client.era == "stateless":
+            return await session.request(message, scope)
+        request = completed(message, client.hello, client.log_level)
+        answer = await session.request(request, scope)
+        for _ in range(MAX_ROUNDS):
+            wanted = _input_required(answer)
+            if wanted is None:
+                return answer
+            responses = await self._ask(client, wanted, scope)
+            answer = await session.request(_with_input(request, wanted, responses), scope)
+        raise RpcError(
+            INTERNAL_ERROR, f"connection {self._mount.label}: the backend asked for input more than {MAX_ROUNDS} times"
+        )
+
+    async def _ask(self, client: Client, wanted: dict[str, Any], scope: Scope | None) -> dict[str, Raw]:
+        """The client's answers to the backend's questions, by their keys."""
+        questions = wanted.get("inputRequests") or {}
+        if not isinstance(questions, dict):
+            raise RpcError(INTERNAL_ERROR, f"connection {self._mount.label}: inputRequests is no object")
+        answers = _Answers(self._mount.label)
+        for key, question in questions.items():
+            method, message = _question(key, question)
+            client.ask(answers.expect(key), method, message, scope)
+        return await answers.collect(self._mount.spec.timeouts.max)
+
+    async def session(self) -> StatelessSession:
+        """The open session, opening it if need be. Raises ChannelError; HandshakeRefused where the backend has none."""
+        if self._session is not None and self._session.fault is None:
+            return self._session
+        if self._opening is None:
+            if self._closed:
+                raise Unreachable("the connection is closed", executed=False)
+            if self._session is not None:
+                self._mount.close_session(self._session)
+                self._session = None
+            self._opening = asyncio.create_task(self._open(), name=f"open {self._mount.label}")
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> StatelessSession:
+        session = await self._mount.open_stateless_session(self)
+        if self._closed:
+            await session.aclose()
+            raise Unreachable("the connection is closed", executed=False)
+        self._session = session
+        session.watch(self._subscriptions.uris)
+        return session
+
+    def _opened(self, task: asyncio.Task[StatelessSession]) -> None:
+        self._opening = None
+        if not task.cancelled():
+            task.exception()
+
+    # subscriptions
+
+    async def subscribe(self, client: Client, uri: str, message: Envelope) -> Envelope:
+        """Subscribe ``client`` to the backend's ``uri``. Raises ChannelError."""
+        session = await self.session()
+        self._subscriptions.add(uri, client)
+        session.watch(self._subscriptions.uris)
+        return {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
+
+    async def unsubscribe(self, client: Client, uri: str, message: Envelope) -> Envelope | None:
+        """The opposite."""
+        self._subscriptions.remove(uri, client)
+        if self._session is not None:
+            self._session.watch(self._subscriptions.uris)
+        return None
+
+    def sever(self, client: Client) -> None:
+        """Forget a client's subscriptions."""
+        if self._subscriptions.forget(client) and self._session is not None:
+            self._session.watch(self._subscriptions.uris)
+
+    # what only sessions have
+
+    async def set_level(self, level: str) -> None:
+        """Log levels go with each request in this era."""
+
+    def listen(self) -> None:
+        """Nothing but subscriptions arrives outside requests in this era."""
+
+    def notify(self, message: bytes) -> None:
+        """Clients send no notifications in this era."""
+
+    async def aclose(self) -> None:
+        """End the session and what is awaited of it."""
+        self._closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.aclose()
+
+    # UpstreamEvents
+
+    def server_request(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
+        error = RpcError(jsonrpc.METHOD_NOT_FOUND, f"{method}: servers of this protocol version send no requests")
+        session.respond(message["id"], "error", error.body())
+
+    def notified(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
+        if method == "notifications/resources/updated":
+            self._subscriptions.updated(message)
+        elif scope is not None:
+            scope.deliver(jsonrpc.encode(message))
+
+    def lost(self, session: UpstreamSession, error: ChannelError) -> None:
+        log.info("connection %s: the session was lost: %s", self._mount.label, error)
+        self._mount.suspect()
+
+
+class _Answers:
+    """Collects a client's answers to several questions; each is an Asker of its own."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._pending: dict[str, asyncio.Future[Raw]] = {}
+
+    def expect(self, key: str) -> _Answer:
+        """Who is to be answered for ``key``."""
+        future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self._pending[key] = future
+        return _Answer(future, self._label)
+
+    async def collect(self, seconds: float) -> dict[str, Raw]:
+        """All answers. Raises RpcError for the first that is an error, TimedOut after ``seconds``."""
+        try:
+            async with asyncio.timeout(seconds):
+                return {key: await future for key, future in self._pending.items()}
+        except TimeoutError:
+            raise TimedOut(f"the client did not answer the backend's questions within {seconds:g} s") from None
+        finally:
+            for future in self._pending.values():
+                future.cancel()
+
+
+class _Answer:
+    """An Asker whose answer is awaited in this process."""
+
+    def __init__(self, future: asyncio.Future[Raw], label: str) -> None:
+        self._future = future
+        self._label = label
+
+    def respond(self, request_id: Raw, member: str, body: bytes) -> None:
+        if self._future.done():
+            return
+        if member == "result":
+            self._future.set_result(Raw(body))
+            return
+        text = body[:300].decode("utf-8", "replace")
+        self._future.set_exception(
+            RpcError(
+                INTERNAL_ERROR, f"connection {self._label}: the client did not give the input it was asked for: {text}"
+            )
+        )
+
+
+def _input_required(answer: Envelope) -> dict[str, Any] | None:
+    """The decoded result if it asks for input. (basic/patterns/mrtr)"""
+    result = answer.get("result")
+    if result is None or b'"input_required"' not in bytes(result):
+        return None
+    decoded = jsonrpc.decode_any(result)
+    return decoded if isinstance(decoded, dict) and decoded.get("resultType") == "input_required" else None
+
+
+def _question(key: str, question: object) -> tuple[str, Envelope]:
+    """One of inputRequests as a request that a client of the handshake era understands."""
+    method = question.get("method") if isinstance(question, dict) else None
+    if not isinstance(question, dict) or not isinstance(method, str):
+        raise RpcError(INTERNAL_ERROR, f"the backend's inputRequests.{key} has no method")
+    params = question.get("params", {})
+    if method == "elicitation/create" and isinstance(params, dict) and params.get("mode") == "url":
+        # 2025-11-25 requires an id, which 2026-07-28 dropped.
+        params = {"elicitationId": key, **params}
+    message: Envelope = {
+        "jsonrpc": jsonrpc.VERSION,
+        "id": Raw(jsonrpc.encode(key)),
+        "method": Raw(jsonrpc.encode(method)),
+        "params": Raw(jsonrpc.encode(params)),
+    }
+    return method, message
+
+
+def _with_input(request: Envelope, wanted: dict[str, Any], responses: dict[str, Raw]) -> Envelope:
+    params = jsonrpc.decode_envelope(request["params"])
+    if responses:
+        params["inputResponses"] = Raw(jsonrpc.encode(responses))
+    if "requestState" in wanted:
+        params["requestState"] = Raw(jsonrpc.encode(wanted["requestState"]))
+    return {**request, "params": Raw(jsonrpc.encode(params))}
