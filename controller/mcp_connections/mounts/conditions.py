@@ -22,7 +22,7 @@ from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.proxy_verdicts import Statuses, available, is_true, programmed, proxy_accepted
 from mcp_connections.mounts.report import RegistryReport
 from mcp_connections.mounts.retirement import retired_mounts
-from mcp_connections.mounts.spec import DesiredMounts
+from mcp_connections.mounts.spec import DesiredMounts, MountSpec
 from mcp_connections.mounts.verdicts import accepted, conditions, mounted, ready
 
 _StatusT = TypeVar("_StatusT", bound=BaseModel)
@@ -50,10 +50,11 @@ def connection_status_in(
     key = connection_key(connection)
     generation = connection.generation if isinstance(connection, InvalidConnection) else connection.metadata.generation
     previous = _read(McpConnectionStatus, previous_status)
+    mounting = mounted(key, seen, was_mounted=_was_mounted(previous, seen.specs.get(key)))
     verdicts = (
-        (ConditionType.READY, ready(key, seen)),
+        (ConditionType.READY, ready(key, seen, mounting)),
         (ConditionType.ACCEPTED, accepted(key, seen)),
-        (ConditionType.MOUNTED, mounted(key, seen)),
+        (ConditionType.MOUNTED, mounting),
     )
     status = McpConnectionStatus(
         observed_generation=generation,
@@ -113,6 +114,12 @@ def proxy_status(
         catalog=_catalog_counts(seen) if seen.replicas else previous.catalog,
     )
     return status.dump()
+
+
+def _was_mounted(previous: McpConnectionStatus, spec: MountSpec | None) -> bool:
+    if spec is None or previous.mount is None or previous.mount.fingerprint != spec.fingerprint:
+        return False
+    return any(each.type == ConditionType.MOUNTED and each.status == "True" for each in previous.conditions)
 
 
 def _catalog_counts(seen: Observation) -> CatalogCounts:

@@ -16,10 +16,12 @@ class Observation:
     """Desired mounts beside the reports of all replicas.
 
     ``reports`` has one entry for each replica, None where it did not answer, in an order that does not change by
-    itself (such as that of the pods' names).
+    itself (such as that of the pods' names). ``silent`` is how many of those that did not answer may all the same be
+    serving clients, because they are ready otherwise: what they have mounted is not known.
     """
 
-    def __init__(self, desired: DesiredMounts, reports: Sequence[RegistryReport | None]) -> None:
+    def __init__(self, desired: DesiredMounts, reports: Sequence[RegistryReport | None], *, silent: int = 0) -> None:
+        self.silent = silent
         self.desired = desired
         self.specs = {spec.connection: spec for spec in desired.mounts}
         self.disabled = frozenset(desired.disabled)

@@ -50,8 +50,8 @@ def programmed(seen: Observation, rejection: ProxyRejection | None) -> Verdict:
         return Verdict("Unknown", ProxyReason.PENDING, "There is no pod to hold mounts.")
     if not seen.is_complete:
         message = (
-            f"{seen.expected - len(seen.answers)} of {counted(seen.expected, 'pod')} did not answer on the admin port, "
-            "so that changes do not reach it. See the pods' logs and any NetworkPolicy around them."
+            f"{seen.expected - len(seen.answers)} of {counted(seen.expected, 'pod')} did not answer on the admin port: "
+            "changes do not get there. See the pods' logs and any NetworkPolicy around them."
         )
         return Verdict("False", ProxyReason.PROXY_UNREACHABLE, message)
     behind = sum(not plan(seen.desired, report).is_noop for report in seen.replicas)

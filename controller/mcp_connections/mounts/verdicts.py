@@ -1,7 +1,7 @@
 """One function per condition of a connection, and the rule of when a transition time moves.
 
-A verdict is a pure function of what was observed just now: nothing here reads a former condition, so a status can
-never talk itself into anything. Messages hold no counters that move while nothing happens.
+A verdict is a function of what was observed just now, not of former conditions, so that a status cannot talk itself
+into anything; the one exception is said where it is made. Messages hold no counters that move while nothing happens.
 """
 
 from __future__ import annotations
@@ -55,8 +55,12 @@ def accepted(key: ConnectionKey, seen: Observation) -> Verdict:
     return _NOT_SEEN
 
 
-def mounted(key: ConnectionKey, seen: Observation) -> Verdict:
-    """Mounted: every ready replica of the proxy has this fingerprint."""
+def mounted(key: ConnectionKey, seen: Observation, *, was_mounted: bool) -> Verdict:
+    """Mounted: every ready replica of the proxy has this fingerprint.
+
+    A replica that serves and does not answer is taken to have it only if all had it before (``was_mounted``): one
+    missed answer says nothing against what has not changed, and nothing for what has.
+    """
     spec = seen.specs.get(key)
     if spec is None:
         return _unmounted(key, seen)
@@ -69,14 +73,18 @@ def mounted(key: ConnectionKey, seen: Observation) -> Verdict:
             f"{missing} of {counted(total, 'replica')} of the proxy do not have fingerprint {spec.fingerprint} yet."
         )
         return Verdict("False", Reason.PENDING, message)
+    if seen.silent and not was_mounted:
+        message = f"{counted(seen.silent, 'replica')} of the proxy did not answer, and may not have it yet."
+        return Verdict("False", Reason.PENDING, message)
     return Verdict("True", Reason.MOUNTED, f"On {counted(total, 'replica')} of the proxy.")
 
 
-def ready(key: ConnectionKey, seen: Observation) -> Verdict:
-    """Ready: a live session and a catalogue in every replica; the summary of the others."""
+def ready(key: ConnectionKey, seen: Observation, mounting: Verdict) -> Verdict:
+    """Ready: a live session and a catalogue in every replica; the summary of the others. ``mounting`` is the verdict
+    of ``mounted``."""
     if key in seen.disabled and key not in seen.rejected:
         return _DISABLED
-    for verdict in (accepted(key, seen), mounted(key, seen)):
+    for verdict in (accepted(key, seen), mounting):
         if verdict.status != "True":
             return verdict
     mounts = seen.mounts(key)
@@ -127,10 +135,10 @@ def _unmounted(key: ConnectionKey, seen: Observation) -> Verdict:
 
 
 def _proxy_unavailable(seen: Observation) -> Verdict:
-    silent = (
-        f"{counted(seen.expected, 'replica')} of the proxy, none of which answers" if seen.expected else "no replica"
+    what = (
+        f"None of {counted(seen.expected, 'replica')} of the proxy answers" if seen.expected else "The proxy has no pod"
     )
-    message = f"There is {silent}. See the conditions of the McpProxy, and its pods."
+    message = f"{what}. See the conditions of the McpProxy, and its pods."
     return Verdict("Unknown", Reason.PROXY_UNAVAILABLE, message)
 
 
