@@ -70,6 +70,8 @@ class Mount:
         self.since = now()
         self.attempted = asyncio.Event()
         """Set once the first attempt to connect has ended, well or badly."""
+        self.started_at = 0.0
+        """Loop time of the first attempt to connect."""
         self.public: PublicCatalogue | None = None
         self.failed_phase: Phase | None = None
         self.closed = asyncio.Event()
@@ -118,6 +120,20 @@ class Mount:
     def capabilities(self) -> dict[str, object]:
         """What the backend declared in its last handshake."""
         return self._capabilities
+
+    @property
+    def offers_subscriptions(self) -> bool:
+        """Whether clients can be told of updates of its resources."""
+        resources = self._capabilities.get("resources")
+        return isinstance(resources, dict) and resources.get("subscribe") is True
+
+    def schema_with_headers(self, tool: str) -> object | None:
+        """The input schema of a tool, by the backend's name, if some of its arguments are repeated in headers."""
+        if self._own is None or tool not in self._own.arguments_in_headers:
+            return None
+        item = next(item for item in self._own.items["tool"] if item.identity == tool)
+        schema: object = jsonrpc.decode_any(item.members["inputSchema"])
+        return schema
 
     @property
     def instructions(self) -> str | None:
@@ -170,6 +186,7 @@ class Mount:
 
     def start(self) -> None:
         """Begin to connect."""
+        self.started_at = asyncio.get_running_loop().time()
         self._supervisor = asyncio.create_task(self._supervise(), name=f"mount {self.label}")
 
     async def _supervise(self) -> None:
@@ -400,7 +417,7 @@ class Mount:
 
     async def _leg(self, client: Client) -> Leg | StatelessLeg:
         """The client's way to this backend: a session of its own, the one that all clients share, or none at all."""
-        if self._era == "stateless" or (client.era == "stateless" and await self._has_stateless_era()):
+        if await self.is_stateless_for(client):
             if self._stateless is None:
                 self._stateless = StatelessLeg(self)
             return self._stateless
@@ -409,6 +426,10 @@ class Mount:
         if leg is None:
             leg = self._legs[key] = Leg(self, key)
         return leg
+
+    async def is_stateless_for(self, client: Client) -> bool:
+        """Whether the client's requests are relayed without a session."""
+        return self._era == "stateless" or (client.era == "stateless" and await self._has_stateless_era())
 
     async def _has_stateless_era(self) -> bool:
         """Whether a backend that shakes hands also serves the stateless era; asked once per connection to it."""

@@ -71,6 +71,8 @@ class Registry:
         self._applying = asyncio.Lock()
         self._applied = False
         self._ready_at: float | None = None
+        self._discarded: list[Mount] = []
+        """Mounts of reloads that were cancelled before these came into service."""
 
     # what is mounted
 
@@ -106,11 +108,23 @@ class Registry:
         """Have ``listener`` called after every change of the public catalogue."""
         self._listeners.append(listener)
 
+    def unlisten(self, listener: Listener) -> None:
+        """The opposite of ``listen``."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     async def first_attempts(self, seconds: float) -> None:
-        """Return once every mount's first attempt has ended, or after ``seconds``."""
-        waiting = [mount for mount in self._mounts.values() if not mount.attempted.is_set()]
+        """Return once every mount's first attempt has ended or is ``seconds`` old: one backend that hangs costs its
+        first clients a moment, not every request a wait of its own."""
+        now = asyncio.get_running_loop().time()
+        waiting = [
+            mount
+            for mount in self._mounts.values()
+            if not mount.attempted.is_set() and mount.started_at + seconds > now
+        ]
         if waiting:
-            await _all_set((mount.attempted for mount in waiting), seconds)
+            patience = max(mount.started_at for mount in waiting) + seconds - now
+            await _all_set((mount.attempted for mount in waiting), patience)
 
     @property
     def ready(self) -> bool:
@@ -158,14 +172,21 @@ class Registry:
         fresh = {
             (spec.connection.namespace, spec.connection.name): self._make(spec, desired.separator) for spec in specs
         }
+        now = asyncio.get_running_loop().time()
         if not self._applied:
-            self._ready_at = asyncio.get_running_loop().time() + READY_SECONDS
+            self._ready_at = now + READY_SECONDS
+        elif self.ready:
+            self._ready_at = now  # a mount that is added is no reason to send clients away
         serving = bool(self._mounts)
         for mount in fresh.values():
             mount.start()
         if serving and fresh:
             # The old mounts go on serving meanwhile, so that clients never see a gap.
-            await _all_set((mount.attempted for mount in fresh.values()), SETTLE_SECONDS)
+            try:
+                await _all_set((mount.attempted for mount in fresh.values()), SETTLE_SECONDS)
+            except BaseException:
+                self._discard(fresh.values())
+                raise
         retired = self._swap(desired, steps, fresh)
         if not serving:
             await _all_set((mount.attempted for mount in fresh.values()), SETTLE_SECONDS)
@@ -208,6 +229,12 @@ class Registry:
         self._changed()
         return tuple(mount.retired_report() for mount, _ in leaving)
 
+    def _discard(self, mounts: Iterable[Mount]) -> None:
+        self._discarded = [mount for mount in self._discarded if not mount.closed.is_set()]
+        for mount in mounts:
+            mount.retire("Removed", 0.0)
+            self._discarded.append(mount)
+
     def _changed(self) -> None:
         self._stale = True
         if self._announcement is None:
@@ -219,7 +246,7 @@ class Registry:
         changes = current.changes_from(self._announced)
         self._announced = current
         if changes:
-            for listener in self._listeners:
+            for listener in tuple(self._listeners):
                 listener(changes)
 
     async def aclose(self, drain_timeout: float = 0.0) -> None:
@@ -231,7 +258,7 @@ class Registry:
             self._mounts = {}
             if self._announcement is not None:
                 self._announcement.cancel()
-            for mount in self._retired:
+            for mount in (*self._retired, *self._discarded):
                 await mount.closed.wait()
 
 
