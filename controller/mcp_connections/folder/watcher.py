@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 async def watch_folder(folder: Folder, *, stop: asyncio.Event | None = None) -> AsyncGenerator[FolderState, None]:
     """The state of ``folder`` now, then a new one after every change of what its files hold or of what is wrong with
-    them. Ends when ``stop`` is set. Reading and computing is done in threads.
+    them. Ends when ``stop`` is set. Reading is done in threads.
 
     Raises TimeoutError if the file system does not answer within 30 s.
     """
@@ -56,12 +56,9 @@ async def watch_folder(folder: Folder, *, stop: asyncio.Event | None = None) -> 
 
 
 def _read(folder: Folder, former: FolderState | None) -> FolderState | None:
-    """The present state with its desired mounts computed; None if it equals the former one."""
+    """The present state; None if it equals the former one."""
     state = folder.read()
-    if state == former:
-        return None
-    _ = state.desired
-    return state
+    return None if state == former else state
 
 
 async def _settled(folder: Folder, signature: Signature) -> Signature:

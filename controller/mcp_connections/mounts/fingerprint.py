@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -55,27 +57,63 @@ def _canonical(document: dict[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """How one field of a model is hashed."""
+
+    name: str
+    alias: str
+    required: bool
+    unordered: bool
+    default: Any
+    """In the form that is hashed."""
+
+
 def _members(model: BaseModel, *, skip: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The members that differ from their defaults, by their names in manifests."""
+    values = model.__dict__
     members = {}
-    for name, info in type(model).model_fields.items():
-        value = _plain(getattr(model, name), info.metadata)
-        default = info.get_default(call_default_factory=True)
-        if name in skip or (not info.is_required() and value == _plain(default, info.metadata)):
-            continue
-        members[info.alias or name] = value
+    for member in _fields_of(type(model)):
+        if member.name not in skip:
+            value = _plain(values[member.name], member.unordered)
+            if member.required or value != member.default or type(value) is not type(member.default):
+                members[member.alias] = value
     return members
 
 
-def _plain(value: object, metadata: list[Any]) -> Any:
+@cache
+def _fields_of(model: type[BaseModel]) -> tuple[_Member, ...]:
+    """Worked out once for each class of the API: a thousand connections are hashed at every reconcile."""
+    members = []
+    for name, info in model.model_fields.items():
+        unordered = any(isinstance(each, ListMap | ListSet) for each in info.metadata)
+        default = None if info.is_required() else info.get_default(call_default_factory=True, validated_data={})
+        members.append(
+            _Member(
+                name=name,
+                alias=info.alias or name,
+                required=info.is_required(),
+                unordered=unordered,
+                default=_plain(default, unordered),
+            )
+        )
+    return tuple(members)
+
+
+def _plain(value: object, unordered: bool) -> Any:
     match value:
-        case BaseModel():
-            return _members(value)
+        case None | bool() | int():
+            return value
         case Duration():
             return value.seconds
+        case BaseModel():
+            return _members(value)
         case tuple():
-            items = [_plain(item, []) for item in value]
-            unordered = any(isinstance(each, ListMap | ListSet) for each in metadata)
-            return sorted(items, key=json.dumps) if unordered else items
+            items = [_plain(item, False) for item in value]
+            return sorted(items, key=_as_json) if unordered else items
         case _:
             return value
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

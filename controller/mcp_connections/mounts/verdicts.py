@@ -40,7 +40,9 @@ class Verdict:
     message: str
 
 
-_NOT_SEEN = Verdict("Unknown", Reason.PENDING, "The operator has not looked at this connection yet.")
+_NOT_SEEN = Verdict(
+    "Unknown", Reason.PENDING, "The operator has not looked at this connection yet, or it is being deleted."
+)
 _DISABLED = Verdict("False", Reason.DISABLED, "spec.enabled is false.")
 
 
