@@ -95,6 +95,12 @@ class Kubelet:
         await asyncio.gather(*self._ending, *(self._end(pod, 10) for pod in self.pods.values()))
         await self._http.close()
 
+    async def refresh(self) -> None:
+        """Bring what the Secrets hold now to all volumes, without waiting for its time."""
+        self._refreshed.clear()
+        for pod in list(self.pods.values()):
+            await self._refresh_volumes(pod)
+
     @property
     def ready_pods(self) -> list[Pod]:
         """Pods that passed their readiness probe, by name."""

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
+import pytest
+from fastmcp import Client
+from fastmcp.exceptions import ToolError
+
+from mcp_connections.operator.cluster import CONNECTION, EVENT, PROXY
 from tests.operator.backend import Backend
-from tests.operator.world import World, condition, connection, proxy
+from tests.operator.world import TIMEOUT, World, condition, connection, proxy
 
 
 async def test_an_applied_connection_becomes_ready_and_its_tools_callable(world: World, backend: Backend) -> None:
@@ -15,6 +23,237 @@ async def test_an_applied_connection_becomes_ready_and_its_tools_callable(world:
     assert live["status"]["observedGeneration"] == live["metadata"]["generation"]
     assert live["status"]["catalog"]["tools"] == 2
     assert live["status"]["mount"]["replicas"] == 1
+    assert live["status"]["mount"]["prefix"] == "notes"
     assert [each["type"] for each in live["status"]["conditions"]] == ["Ready", "Accepted", "Mounted"]
     assert "finalizers" not in live["metadata"]
-    assert condition(live, "Mounted")["status"] == "True"
+    endpoint = await world.until_programmed()
+    assert endpoint["status"]["endpoint"] == f"http://mcp-proxy-default.{world.namespace}.svc:8000/mcp"
+    assert endpoint["status"]["connections"] == {"total": 1, "mounted": 1, "ready": 1}
+    events = await world.cluster.list_all(EVENT, world.namespace, field_selector="involvedObject.name=notes")
+    assert [(event["type"], event["reason"]) for event in events] == [("Normal", "Ready")]
+
+
+async def test_an_edit_makes_a_new_mount_and_retires_the_old_one(world: World, backend: Backend) -> None:
+    await world.apply(proxy(), connection("notes", backend.url))
+    before = await world.until_ready("notes")
+
+    await world.patch("notes", {"prefix": "memo"})
+    after = await world.until(
+        CONNECTION,
+        "notes",
+        lambda live: [each["state"] for each in live["status"].get("retiredMounts", ())] == ["Closed"],
+        what="a closed retired mount",
+    )
+
+    assert await world.tools() == ["memo_echo", "memo_wait"]
+    retired = after["status"]["retiredMounts"][0]
+    assert retired["reason"] == "Changed"
+    assert retired["fingerprint"] == before["status"]["mount"]["fingerprint"]
+    assert after["status"]["mount"]["fingerprint"] != retired["fingerprint"]
+
+
+async def test_a_disabled_connection_is_left_alone_until_it_is_enabled(world: World, backend: Backend) -> None:
+    await world.apply(proxy(), connection("notes", backend.url))
+    await world.until_ready("notes")
+
+    await world.patch("notes", {"enabled": False})
+    await world.until_condition("notes", "Mounted", "False", "Disabled")
+    assert await world.tools() == []
+    live = await world.connection("notes")
+    assert condition(live, "Ready")["reason"] == "Disabled"
+    assert [each["reason"] for each in live["status"]["retiredMounts"]] == ["Disabled"]
+    requests = backend.requests
+    await world.apply(connection("other", backend.url, enabled=False))
+    await world.until_condition("other", "Mounted", "False", "Disabled")
+    assert backend.requests == requests
+
+    await world.patch("notes", {"enabled": True})
+    await world.until_ready("notes")
+    assert await world.call("notes_echo", text="again") == "again"
+
+
+async def test_a_deleted_connection_goes_at_once_and_its_mount_is_reported_closed(
+    world: World, backend: Backend
+) -> None:
+    await world.apply(proxy(), connection("notes", backend.url), connection("kept", backend.url))
+    await world.until_ready("kept")
+    gone = await world.until_ready("notes")
+
+    await world.kubectl("delete", "mcpc", "notes", "--timeout=20s")
+
+    def is_reported(live: dict[str, object]) -> bool:
+        status = live["status"]
+        assert isinstance(status, dict)
+        retired = status.get("retiredMounts", ())
+        return [(each["connection"]["uid"], each["reason"], each["state"]) for each in retired] == [
+            (gone["metadata"]["uid"], "Removed", "Closed")
+        ]
+
+    await world.until(PROXY, "default", is_reported, what="a closed retired mount")
+    assert await world.tools() == ["kept_echo", "kept_wait"]
+
+
+async def test_a_connection_deleted_and_created_again_at_once_is_a_new_one(world: World, backend: Backend) -> None:
+    await world.apply(proxy(), connection("notes", backend.url))
+    first = await world.until_ready("notes")
+
+    await world.kubectl("delete", "mcpc", "notes", "--wait=true")
+    await world.apply(connection("notes", backend.url, prefix="memo"))
+    second = await world.until_ready("notes")
+
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert "retiredMounts" not in second["status"] or second["status"]["retiredMounts"] == []
+    assert await world.tools() == ["memo_echo", "memo_wait"]
+
+
+async def test_a_rotated_secret_reaches_the_backend_without_a_restart(world: World) -> None:
+    async with Backend(token="first") as backend:
+        header = {"name": "Authorization", "valueFrom": {"secretKeyRef": {"name": "token", "key": "header"}}}
+        await world.apply(proxy(), connection("notes", backend.url, http={"headers": [header]}))
+        await world.until_condition("notes", "Accepted", "False", "SecretNotFound")
+
+        await world.kubectl("create", "secret", "generic", "token", "--from-literal=header=Bearer first")
+        await world.until_ready("notes")
+        assert await world.call("notes_echo", text="accepted") == "accepted"
+        pod = world.kubelet.ready_pods[0].name
+
+        backend.token = "second"
+        with pytest.raises(ToolError):
+            await world.call("notes_echo", text="refused")
+        secret = {"stringData": {"header": "Bearer second"}}
+        await world.kubectl("patch", "secret", "token", "-p", json.dumps(secret))
+        await world.until(
+            CONNECTION,
+            "notes",
+            lambda live: (
+                len(live["status"].get("retiredMounts", ())) == 1 and condition(live, "Ready")["status"] == "True"
+            ),
+            what="a new mount",
+        )
+
+        assert await world.call("notes_echo", text="accepted") == "accepted"
+        assert [each.name for each in world.kubelet.ready_pods] == [pod]
+        assert world.kubelet.ready_pods[0].restarts == 0
+        shown = await world.kubectl("get", "mcpc,mcpp,events,deployments", "-o", "yaml")
+        assert "Bearer second" not in shown.stdout
+        assert "Bearer" not in world.operator.log.read_text()
+
+
+async def test_the_younger_of_two_equal_prefixes_waits_until_the_older_goes(world: World, backend: Backend) -> None:
+    await world.apply(proxy(), connection("first", backend.url, prefix="same"))
+    await world.until_ready("first")
+    await asyncio.sleep(1.1)  # creation times have whole seconds
+    await world.apply(connection("second", backend.url, prefix="same"))
+
+    refused = await world.until_condition("second", "Accepted", "False", "PrefixConflict")
+    message = condition(refused, "Accepted")["message"]
+    assert "first" in message
+    assert "same" in message
+    assert condition(await world.connection("first"), "Ready")["status"] == "True"
+
+    await world.kubectl("delete", "mcpc", "first")
+    await world.until_ready("second")
+    assert await world.tools() == ["same_echo", "same_wait"]
+
+
+async def test_a_connection_without_its_proxy_says_so_and_is_served_once_there_is_one(
+    world: World, backend: Backend
+) -> None:
+    await world.apply(connection("notes", backend.url))
+    refused = await world.until_condition("notes", "Accepted", "False", "ProxyNotFound")
+    assert "default" in condition(refused, "Accepted")["message"]
+
+    await world.apply(proxy())
+    await world.until_ready("notes")
+
+
+async def test_a_connection_moves_from_one_proxy_to_another(world: World, backend: Backend) -> None:
+    await world.apply(proxy("blue"), proxy("green"), connection("notes", backend.url, proxyRef={"name": "blue"}))
+    await world.until_ready("notes")
+
+    await world.patch("notes", {"proxyRef": {"name": "green"}})
+    await world.until_ready("notes")
+    await world.until(
+        PROXY, "blue", lambda live: live["status"].get("connections", {}).get("total") == 0, what="no connection"
+    )
+
+    by_proxy = {}
+    for pod in world.kubelet.ready_pods:
+        async with Client(pod.url, timeout=TIMEOUT) as client:
+            by_proxy[pod.name.split("-")[2]] = sorted(tool.name for tool in await client.list_tools())
+    assert by_proxy == {"blue": [], "green": ["notes_echo", "notes_wait"]}
+
+
+async def test_status_follows_a_backend_that_comes_goes_and_comes_again(world: World) -> None:
+    backend = Backend()
+    await backend.up()
+    await backend.down()
+    await world.apply(proxy(), connection("notes", backend.url))
+    await world.until_condition("notes", "Ready", "False", "Unreachable")
+
+    await backend.up()
+    up = await world.until_ready("notes")
+    since = condition(up, "Ready")["lastTransitionTime"]
+
+    await backend.down()
+    await world.until_condition("notes", "Ready", "False")
+    await backend.up()
+    again = await world.until_ready("notes")
+    assert condition(again, "Ready")["lastTransitionTime"] >= since
+    assert await world.call("notes_echo", text="back") == "back"
+    await backend.down()
+
+
+async def test_a_call_in_flight_survives_changes_to_other_connections(world: World, backend: Backend) -> None:
+    await world.apply(proxy(), connection("notes", backend.url))
+    await world.until_ready("notes")
+
+    async with Client(await world.endpoint(), timeout=TIMEOUT) as client:
+        call = asyncio.create_task(client.call_tool("notes_wait", {"seconds": 5}))
+        for number in range(4):
+            await world.apply(connection("other", backend.url, prefix=f"other{number}"))
+            await world.until_ready("other")
+        assert (await call).data == "done"
+    live = await world.connection("notes")
+    assert live["status"].get("retiredMounts", []) == []
+
+
+async def test_every_replica_gets_every_change(world: World, backend: Backend) -> None:
+    await world.apply(proxy(replicas=2), connection("notes", backend.url))
+    await world.until(
+        CONNECTION, "notes", lambda live: live["status"].get("mount", {}).get("replicas") == 2, what="two replicas"
+    )
+    pods = [pod.name for pod in world.kubelet.ready_pods]
+
+    await world.apply(connection("memos", backend.url))
+    await world.until(
+        CONNECTION, "memos", lambda live: live["status"].get("mount", {}).get("replicas") == 2, what="two replicas"
+    )
+    await world.until_ready("memos")
+
+    assert len(pods) == 2
+    assert [pod.name for pod in world.kubelet.ready_pods] == pods
+    for pod in world.kubelet.ready_pods:
+        async with Client(pod.url, timeout=TIMEOUT) as client:
+            names = sorted(tool.name for tool in await client.list_tools())
+        assert names == ["memos_echo", "memos_wait", "notes_echo", "notes_wait"]
+
+
+async def test_a_strict_proxy_is_available_only_while_every_connection_is_ready(world: World, backend: Backend) -> None:
+    nobody = Backend()
+    await nobody.up()
+    await nobody.down()
+    await world.apply(proxy(startPolicy="Strict"), connection("notes", backend.url), connection("broken", nobody.url))
+    await world.until(
+        PROXY,
+        "default",
+        lambda live: condition(live, "Available").get("reason") == "ConnectionsNotReady",
+        what="Available=False",
+    )
+
+    # A pod that is not ready has to learn of the correction all the same.
+    await world.patch("broken", {"transport": {"http": {"url": backend.url}}})
+    await world.until_ready("broken")
+    await world.until(
+        PROXY, "default", lambda live: condition(live, "Available").get("status") == "True", what="Available=True"
+    )

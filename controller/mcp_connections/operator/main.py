@@ -53,9 +53,8 @@ async def run_operator(options: OperatorOptions) -> None:
         workers = _workers(options, cluster, admin, trigger, references)
         registry = kopf.OperatorRegistry()
         watching.register(registry, trigger, references)
-        _register_activities(registry, workers)
-        # kopf cancels every task younger than itself when it ends, so this one is older.
         working = asyncio.create_task(workers.run(), name="workers")
+        _register_activities(registry, workers, working)
         stop = asyncio.Event()
         working.add_done_callback(lambda _: stop.set())
         log.info("Serving %s", ", ".join(options.namespaces) or "all namespaces")
@@ -72,9 +71,7 @@ async def run_operator(options: OperatorOptions) -> None:
                 ),
             )
         finally:
-            working.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await working
+            await _end(working)
 
 
 def _workers(
@@ -105,7 +102,7 @@ def _workers(
     return Workers(trigger, keys, reconciler)
 
 
-def _register_activities(registry: kopf.OperatorRegistry, workers: Workers) -> None:
+def _register_activities(registry: kopf.OperatorRegistry, workers: Workers, working: asyncio.Task[None]) -> None:
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         return await kopf.login_via_async_client(**kwargs)
@@ -116,6 +113,19 @@ def _register_activities(registry: kopf.OperatorRegistry, workers: Workers) -> N
             # Any other exception would be retried for minutes, and the request for the probe with it.
             raise kopf.PermanentError(f"stuck on McpProxy {', '.join(map(str, stuck))}")
         return "ok"
+
+    @kopf.on.cleanup(registry=registry)
+    async def end_workers(**_: Any) -> None:
+        # Tasks younger than kopf that are left when it ends get five seconds, and those of the workers need none.
+        working.cancel()
+        await asyncio.wait([working])
+
+
+async def _end(working: asyncio.Task[None]) -> None:
+    """Raise what the workers failed on, if that is why kopf ended."""
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
 
 
 def _settings() -> kopf.OperatorSettings:
