@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.upstream import Asker, Hello, Scope
@@ -30,13 +31,6 @@ MAX_QUESTIONS: Final = 256
 MAX_QUEUED: Final = 1000
 MAX_UNHEARD: Final = 100
 """Messages kept for a client between two GET streams; the oldest are dropped."""
-
-# Which capability a client must have declared before it may be asked (basic/lifecycle, Capability Negotiation).
-_CAPABILITY_OF: Final = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
 
 
 class TooManySessions(Exception):
@@ -107,8 +101,8 @@ class ClientSession:
 
     def ask(self, asker: Asker, method: str, message: Envelope, scope: Scope | None) -> None:
         """Pass a backend's request on, under an id of our own, and remember whose it is."""
-        if (refusal := self._refusal(method)) is not None:
-            asker.respond(message["id"], "error", refusal.body())
+        if (error := self._refusal(method)) is not None:
+            asker.respond(message["id"], "error", error.body())
             return
         self._asked += 1
         question = f"s{self._asked}"
@@ -117,9 +111,8 @@ class ClientSession:
         (scope or self).deliver(jsonrpc.encode(message))
 
     def _refusal(self, method: str) -> jsonrpc.RpcError | None:
-        capability = _CAPABILITY_OF.get(method)
-        if capability is not None and capability not in self.capabilities:
-            return jsonrpc.RpcError(jsonrpc.METHOD_NOT_FOUND, f"the client does not support {method}")
+        if (undeclared := refusal(method, self.capabilities)) is not None:
+            return undeclared
         if len(self._questions) >= MAX_QUESTIONS:
             return jsonrpc.RpcError(
                 jsonrpc.INTERNAL_ERROR, f"the client has {MAX_QUESTIONS} unanswered requests; ask again later"

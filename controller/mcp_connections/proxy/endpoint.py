@@ -23,6 +23,8 @@ from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import Relay, negotiate
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
+from mcp_connections.proxy.stateless_endpoint import StatelessEndpoint, is_stateless
+from mcp_connections.proxy.stateless_relay import StatelessRelay
 from mcp_connections.proxy.upstream import Hello
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Endpoint:
         self._relay = relay
         self._sessions = sessions
         self._guard = guard
+        self._stateless = StatelessEndpoint(registry, StatelessRelay(registry, relay))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -76,7 +79,7 @@ class Endpoint:
             if not self._guard.allows(headers.get(b"host", b"")):
                 raise _Refusal(421, INVALID_REQUEST, self._guard.explain(headers.get(b"host", b"")))
             if method == "POST":
-                await self._post(headers, receive, send)
+                await self._post(scope["headers"], headers, receive, send)
             elif method == "GET":
                 await self._get(headers, receive, send)
             elif method == "DELETE":
@@ -90,7 +93,14 @@ class Endpoint:
 
     # POST
 
-    async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
+    def close_streams(self) -> None:
+        """End everything that would otherwise keep a server that stops waiting."""
+        self._sessions.close_streams()
+        self._stateless.close_streams()
+
+    async def _post(
+        self, raw_headers: list[tuple[bytes, bytes]], headers: Headers, receive: Receive, send: Send
+    ) -> None:
         # Also what keeps web pages out: a browser asks before it sends this type to another origin, and gets no leave.
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             raise _Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
@@ -102,7 +112,11 @@ class Endpoint:
                 await self._batch(headers, body, receive, send)
                 return
             raise _Refusal(400, PARSE_ERROR, f"the request body is not a JSON-RPC message: {error}") from None
-        await self._message(headers, message, receive, send)
+        if is_stateless(headers, message):
+            streams = _accepts_streams(headers)
+            await self._stateless.post(raw_headers, message, receive, send, streams=streams)
+        else:
+            await self._message(headers, message, receive, send)
 
     async def _message(self, headers: Headers, message: Envelope, receive: Receive, send: Send) -> None:
         method = jsonrpc.method_of(message)
@@ -124,7 +138,7 @@ class Endpoint:
         self, headers: Headers, method: str, request_id: bytes, message: Envelope, receive: Receive, send: Send
     ) -> None:
         client = self._session(headers)
-        stream = RequestStream(client, receive, send, streams=_accepts_streams(headers))
+        stream: RequestStream[ClientSession] = RequestStream(client, receive, send, streams=_accepts_streams(headers))
         task = asyncio.current_task()
         assert task is not None
         client.running[request_id] = task
@@ -143,15 +157,10 @@ class Endpoint:
         await stream.finish(response)
 
     def _session(self, headers: Headers) -> ClientSession:
-        version = headers.get(b"mcp-protocol-version")
-        if version is not None and version.decode("latin-1") not in HANDSHAKE_VERSIONS:
-            supported = list(HANDSHAKE_VERSIONS)
-            raise _Refusal(
-                400,
-                -32022,
-                f"Unsupported protocol version {version.decode('latin-1')}; supported are {', '.join(supported)}",
-                data={"supported": supported, "requested": version.decode("latin-1")},
-            )
+        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+        if version and version not in HANDSHAKE_VERSIONS:
+            refusal = f"GET and DELETE do not exist in protocol version {version}; send every message with POST"
+            raise _Refusal(405, INVALID_REQUEST, refusal, (b"allow", b"POST"))
         session_id = headers.get(b"mcp-session-id")
         if session_id is None:
             raise _Refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing; send initialize first")
@@ -224,7 +233,7 @@ class Endpoint:
         if not requests:
             await send_body(send, 202, b"")
             return
-        stream = RequestStream(client, receive, send, streams=_accepts_streams(headers))
+        stream: RequestStream[ClientSession] = RequestStream(client, receive, send, streams=_accepts_streams(headers))
         try:
             answers = await asyncio.gather(
                 *(

@@ -50,7 +50,7 @@ class ProxyProcess:
                 try:
                     yield
                 finally:
-                    self.sessions.close_streams()
+                    self.app.close_streams()
         finally:
             await self.registry.aclose()
 

@@ -21,20 +21,21 @@ from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.discovery import LISTINGS, Kind
 from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
+from mcp_connections.proxy.leg import Client
+from mcp_connections.proxy.log_level import LOG_LEVELS
 from mcp_connections.proxy.metrics import OK, Metrics
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry
-from mcp_connections.proxy.request_stream import RequestStream
 from mcp_connections.proxy.rewrite import public_result
+from mcp_connections.proxy.upstream import Scope
 
 log = logging.getLogger(__name__)
 
 FIRST_LIST_SECONDS: Final = 3.0
 """How long a client may wait for backends whose first attempt has not ended; then it gets what there is."""
-LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-_LISTED: Final = {listing.method: listing.kind for listing in LISTINGS}
+LISTED: Final = {listing.method: listing.kind for listing in LISTINGS}
 
-Handler = Callable[[ClientSession, Envelope, RequestStream], Awaitable[Envelope]]
+Handler = Callable[[Client, Envelope, Scope], Awaitable[Envelope]]
 
 
 class Relay:
@@ -49,7 +50,7 @@ class Relay:
             "resources/read": self._read_resource,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
-            "completion/complete": self._complete,
+            "completion/complete": self.complete,
         }
 
     # initialize
@@ -59,14 +60,14 @@ class Relay:
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
         result: dict[str, Any] = {
             "protocolVersion": protocol_version,
-            "capabilities": self._capabilities(),
+            "capabilities": self.capabilities(),
             "serverInfo": {"name": "mcp-connections", "version": __version__},
         }
-        if instructions := self._instructions():
+        if instructions := self.instructions():
             result["instructions"] = instructions
         return jsonrpc.encode(result)
 
-    def _capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, Any]:
         """What the backends have, together. Tools are always there: backends that have them may be added any time."""
         backends = [mount.capabilities for mount in self._registry.mounts]
         capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
@@ -82,7 +83,8 @@ class Relay:
                 capabilities[plain] = {}
         return capabilities
 
-    def _instructions(self) -> str:
+    def instructions(self) -> str:
+        """What the backends tell models about themselves, each under its prefix."""
         return "\n\n".join(
             f"[{mount.spec.prefix or mount.label}] {mount.instructions}"
             for mount in self._registry.mounts
@@ -92,7 +94,7 @@ class Relay:
     # requests
 
     async def answer(
-        self, client: ClientSession, method: str, request_id: bytes, message: Envelope, stream: RequestStream
+        self, client: ClientSession, method: str, request_id: bytes, message: Envelope, stream: Scope
     ) -> bytes:
         """The whole JSON-RPC response to a request. Never raises but for cancellation."""
         handler = self._handlers.get(method)
@@ -101,8 +103,8 @@ class Relay:
                 response = await handler(client, message, stream)
                 response["id"] = Raw(request_id)
                 return jsonrpc.encode(response)
-            if (kind := _LISTED.get(method)) is not None:
-                return jsonrpc.result(request_id, await self._list(kind, message))
+            if (kind := LISTED.get(method)) is not None:
+                return jsonrpc.result(request_id, await self.list(kind, message))
             if method == "ping":
                 return jsonrpc.result(request_id, b"{}")
             if method == "logging/setLevel":
@@ -116,21 +118,22 @@ class Relay:
                 request_id, RpcError(jsonrpc.INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}")
             )
 
-    async def _list(self, kind: Kind, message: Envelope) -> bytes:
+    async def list(self, kind: Kind, message: Envelope) -> bytes:
+        """The result of a list request. Raises RpcError."""
         params = jsonrpc.members(message.get("params"), "list")
         if "cursor" in params and bytes(params["cursor"]) != b"null":
             raise RpcError(INVALID_PARAMS, "params.cursor is not one that was given out: lists here have one page")
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
         return self._registry.aggregate.results[kind]
 
-    async def _call_tool(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+    async def _call_tool(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         return await self._relay_named("tool", "Unknown tool", client, message, stream)
 
-    async def _get_prompt(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+    async def _get_prompt(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         return await self._relay_named("prompt", "Unknown prompt", client, message, stream)
 
     async def _relay_named(
-        self, kind: Kind, unknown: str, client: ClientSession, message: Envelope, stream: RequestStream
+        self, kind: Kind, unknown: str, client: Client, message: Envelope, stream: Scope
     ) -> Envelope:
         method = jsonrpc.decode_str(message["method"])
         params = jsonrpc.members(message.get("params"), method)
@@ -159,7 +162,7 @@ class Relay:
                 raise mount.unavailable()
         raise RpcError(INVALID_PARAMS, f"{unknown}: {name}")
 
-    async def _read_resource(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+    async def _read_resource(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         mount, _ = await self._located("resources/read", message)
         return await self._relay(mount, "resources/read", client, message, stream)
 
@@ -177,18 +180,19 @@ class Relay:
         message["params"] = Raw(jsonrpc.encode(params))
         return target
 
-    async def _subscribe(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+    async def _subscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         mount, uri = await self._located("resources/subscribe", message)
-        if not _declares(mount.capabilities.get("resources"), "subscribe"):
+        if not mount.offers_subscriptions:
             raise RpcError(METHOD_NOT_FOUND, f"connection {mount.label} does not offer resource subscriptions")
         return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client)
 
-    async def _unsubscribe(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+    async def _unsubscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         mount, uri = await self._located("resources/unsubscribe", message)
         answer = await mount.attend(lambda leg: leg.unsubscribe(client, uri, message), client)
         return answer if answer is not None else {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
 
-    async def _complete(self, client: ClientSession, message: Envelope, stream: RequestStream) -> Envelope:
+    async def complete(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
+        """``completion/complete``, by the backend that has the prompt or template. Raises RpcError."""
         method = "completion/complete"
         params = jsonrpc.members(message.get("params"), method)
         reference = jsonrpc.members(params.get("ref"), f"{method}: params.ref")
@@ -235,9 +239,21 @@ class Relay:
                 raise outcome
         return b"{}"
 
-    async def _relay(
-        self, mount: Mount, method: str, client: ClientSession, message: Envelope, stream: RequestStream
-    ) -> Envelope:
+    async def relay(self, client: Client, method: str, message: Envelope, scope: Scope) -> Envelope:
+        """``tools/call``, ``prompts/get`` or ``resources/read``, by the backend that has it. Raises RpcError."""
+        return await self._handlers[method](client, message, scope)
+
+    def owner(self, method: str, params: dict[str, Raw]) -> Mount | None:
+        """The mount that ``relay`` would choose, if it is known already."""
+        aggregate = self._registry.aggregate
+        if method == "resources/read":
+            target = aggregate.locate(jsonrpc.string_member(params, "uri", method))
+        else:
+            kind: Kind = "tool" if method == "tools/call" else "prompt"
+            target = aggregate.targets[kind].get(jsonrpc.string_member(params, "name", method))
+        return target.owner if target is not None else None
+
+    async def _relay(self, mount: Mount, method: str, client: Client, message: Envelope, stream: Scope) -> Envelope:
         started = time.perf_counter()
         outcome = "Cancelled"
         try:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from starlette.types import Receive, Send
 
-from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.event_stream import PING, encode_event
 
 log = logging.getLogger(__name__)
+
+ClientT = TypeVar("ClientT")
 
 MAX_QUEUED: Final = 1000
 WATCH_SECONDS: Final = 0.5
@@ -38,12 +39,12 @@ async def send_body(send: Send, status: int, body: bytes, headers: list[tuple[by
     await send({"type": "http.response.body", "body": body})
 
 
-class RequestStream:
+class RequestStream(Generic[ClientT]):
     """The way back to the client for one request."""
 
     __slots__ = ("_queue", "_receive", "_send", "_task", "_timer", "_watcher", "_writer", "client", "streams")
 
-    def __init__(self, client: ClientSession, receive: Receive, send: Send, *, streams: bool) -> None:
+    def __init__(self, client: ClientT, receive: Receive, send: Send, *, streams: bool) -> None:
         """``streams``: the client accepts text/event-stream."""
         self.client = client
         self.streams = streams
@@ -104,14 +105,15 @@ class RequestStream:
 
     # the response
 
-    async def finish(self, body: bytes | None) -> None:
-        """Send the response; None ends the answer without one (the client cancelled the request)."""
+    async def finish(self, body: bytes | None, status: int = 200) -> None:
+        """Send the response; None ends the answer without one (the client cancelled the request). ``status`` counts
+        unless a stream has begun."""
         self._stop_watching()
         if self._queue is None or self._writer is None:
             if body is None:
                 await send_body(self._send, 202, b"")
             else:
-                await send_body(self._send, 200, body)
+                await send_body(self._send, status, body)
             return
         if body is not None:
             self._put(encode_event(body))

@@ -1,0 +1,203 @@
+"""Streamable HTTP for clients of the stateless era (MCP 2026-07-28, basic/transports/streamable-http): one POST, one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    InboundLadderRejection,
+    classify_inbound_request,
+    find_duplicated_routing_header,
+    validate_mcp_param_headers,
+)
+from msgspec import Raw
+from starlette.types import Receive, Send
+
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.envelope import NAME_MEMBER
+from mcp_connections.proxy.eras import (
+    HANDSHAKE_VERSIONS,
+    HEADER_MISMATCH,
+    META_CAPABILITIES,
+    META_CLIENT,
+    META_LOG_LEVEL,
+    META_VERSION,
+    SUPPORTED_VERSIONS,
+    UNSUPPORTED_VERSION,
+)
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
+from mcp_connections.proxy.leg import PROXY_HELLO
+from mcp_connections.proxy.listen_stream import ListenStream
+from mcp_connections.proxy.log_level import LOG_LEVELS
+from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.request_stream import send_body
+from mcp_connections.proxy.stateless_client import ClientPool, PooledClient
+from mcp_connections.proxy.stateless_relay import StatelessRelay
+from mcp_connections.proxy.stateless_stream import StatelessStream
+from mcp_connections.proxy.upstream import Hello
+
+log = logging.getLogger(__name__)
+
+ANONYMOUS: Final = ""
+"""The principal of clients that do not say who they are."""
+
+Headers = Mapping[bytes, bytes]
+
+
+def is_stateless(headers: Headers, message: Envelope) -> bool:
+    """Whether a POST is of this era: by its version header, or without one by the version in its ``_meta``."""
+    version = headers.get(b"mcp-protocol-version")
+    if version is not None:
+        return version.decode("latin-1") not in HANDSHAKE_VERSIONS
+    params = message.get("params")
+    return b"mcp-session-id" not in headers and params is not None and META_VERSION.encode() in bytes(params)
+
+
+class StatelessEndpoint:
+    """Serves POSTs of 2026-07-28."""
+
+    def __init__(self, registry: Registry, relay: StatelessRelay) -> None:
+        self._registry = registry
+        self._relay = relay
+        self._pool = ClientPool(registry)
+        self._listening: set[ListenStream] = set()
+
+    async def post(
+        self, raw_headers: list[tuple[bytes, bytes]], message: Envelope, receive: Receive, send: Send, *, streams: bool
+    ) -> None:
+        """Answer one POST. ``streams``: the client accepts text/event-stream."""
+        method = jsonrpc.method_of(message)
+        request_id = message.get("id")
+        if request_id is None and method is not None:
+            await send_body(send, 202, b"")  # this era has no notifications that mean anything here
+            return
+        if request_id is None or method is None or bytes(request_id) == b"null":
+            error = RpcError(INVALID_REQUEST, "the body must be one JSON-RPC request or notification")
+            await send_body(send, 400, jsonrpc.failure(b"null", error))
+            return
+        try:
+            meta = self._validate(raw_headers, method, message)
+            client = self._client(meta)
+        except RpcError as error:
+            await send_body(send, _status(error), jsonrpc.failure(bytes(request_id), error))
+            return
+        if method == "subscriptions/listen":
+            await self._listen(client, bytes(request_id), message, receive, send)
+        else:
+            await self._request(client, method, bytes(request_id), message, meta, receive, send, streams=streams)
+
+    # validation
+
+    def _validate(self, raw_headers: list[tuple[bytes, bytes]], method: str, message: Envelope) -> dict[str, Any]:
+        """The request's decoded ``_meta``. Raises RpcError as basic/transports/streamable-http "Server Validation" says."""
+        pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw_headers]
+        if (twice := find_duplicated_routing_header(pairs)) is not None:
+            raise RpcError(HEADER_MISMATCH, f"the header {twice} was sent more than once")
+        headers = dict(pairs)
+        params = jsonrpc.members(message.get("params"), method)
+        shallow: dict[str, Any] = {}
+        for member in ("_meta", NAME_MEMBER.get(method)):
+            if member is not None and member in params:
+                shallow[member] = jsonrpc.decode_any(params[member])
+        version = headers.get("mcp-protocol-version")
+        if version is not None and version not in SUPPORTED_VERSIONS:
+            raise RpcError(
+                UNSUPPORTED_VERSION,
+                "Unsupported protocol version",
+                {"supported": list(SUPPORTED_VERSIONS), "requested": version},
+            )
+        verdict = classify_inbound_request({"method": method, "params": shallow}, headers=headers)
+        if isinstance(verdict, InboundLadderRejection):
+            raise RpcError(verdict.code, verdict.message, verdict.data)
+        if method == "tools/call" and isinstance(shallow.get("name"), str):
+            self._validate_argument_headers(shallow["name"], params, headers)
+        meta: dict[str, Any] = shallow["_meta"]
+        return meta
+
+    def _validate_argument_headers(self, name: str, params: dict[str, Raw], headers: dict[str, str]) -> None:
+        target = self._registry.aggregate.targets["tool"].get(name)
+        schema = target.owner.schema_with_headers(target.own) if target is not None else None
+        if schema is None:
+            return
+        arguments = jsonrpc.decode_any(params.get("arguments", Raw(b"{}")))
+        if isinstance(arguments, dict):
+            rejection = validate_mcp_param_headers(schema, arguments, headers)
+            if rejection is not None:
+                raise RpcError(rejection.code, rejection.message, rejection.data)
+
+    def _client(self, meta: dict[str, Any]) -> PooledClient:
+        info = meta.get(META_CLIENT)
+        hello = Hello(
+            client_info=PROXY_HELLO.client_info if info is None else jsonrpc.encode(info),
+            capabilities=jsonrpc.encode(meta[META_CAPABILITIES]),
+        )
+        level = meta.get(META_LOG_LEVEL)
+        if level is not None and level not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"params._meta[{META_LOG_LEVEL!r}] must be one of {', '.join(LOG_LEVELS)}")
+        return self._pool.get(ANONYMOUS, hello)
+
+    # answers
+
+    async def _request(
+        self,
+        client: PooledClient,
+        method: str,
+        request_id: bytes,
+        message: Envelope,
+        meta: dict[str, Any],
+        receive: Receive,
+        send: Send,
+        *,
+        streams: bool,
+    ) -> None:
+        stream = StatelessStream(client, receive, send, streams=streams, log_level=meta.get(META_LOG_LEVEL))
+        client.busy += 1
+        status = 200
+        try:
+            body = await self._relay.answer(client, method, request_id, message, stream)
+        except RpcError as error:
+            status = _status(error)
+            body = jsonrpc.failure(request_id, error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            stream.abandon()
+            if task is not None and task.uncancel() > 0:
+                raise
+            return  # the client closed the stream, which is how it cancels
+        except Exception as error:
+            log.exception("%s: unexpected failure", method)
+            body = jsonrpc.failure(request_id, RpcError(INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}"))
+        finally:
+            client.busy -= 1
+        await stream.finish(body, status)
+
+    async def _listen(
+        self, client: PooledClient, request_id: bytes, message: Envelope, receive: Receive, send: Send
+    ) -> None:
+        stream = ListenStream(self._registry, client, request_id)
+        client.busy += 1
+        self._listening.add(stream)
+        try:
+            await stream.open(jsonrpc.members(message.get("params"), "subscriptions/listen"))
+            await stream.run(receive, send)
+        except RpcError as error:
+            await send_body(send, _status(error), jsonrpc.failure(request_id, error))
+        finally:
+            self._listening.discard(stream)
+            client.busy -= 1
+            await stream.close()
+
+    def close_streams(self) -> None:
+        """End all subscriptions and open questions, so that a server that stops does not wait for them."""
+        for stream in tuple(self._listening):
+            stream.stop()
+        self._relay.cancel_all()
+
+
+def _status(error: RpcError) -> int:
+    return ERROR_CODE_HTTP_STATUS.get(error.code, 200)

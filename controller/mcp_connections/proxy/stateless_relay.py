@@ -1,0 +1,153 @@
+"""What a stateless client can ask of the endpoint (2026-07-28), relayed to backends of either era."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Raw
+
+from mcp_connections import __version__
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_capability import can_be_asked
+from mcp_connections.proxy.eras import META_SERVER, STATELESS_VERSION
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
+from mcp_connections.proxy.mount import Mount
+from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.relay import FIRST_LIST_SECONDS, LISTED, Relay
+from mcp_connections.proxy.stateless_client import PooledClient
+from mcp_connections.proxy.stateless_stream import StatelessStream
+from mcp_connections.proxy.suspended_call import SuspendedCall, SuspendedCalls, digest_of
+from mcp_connections.proxy.upstream import Scope
+
+SERVER_INFO: Final = {"name": "mcp-connections", "version": __version__}
+CACHING: Final = b'"ttlMs":0,"cacheScope":"private"'
+"""Lists change whenever a connection does, and subscriptions/listen says when."""
+
+_COMPLETE: Final = Raw(b'"complete"')
+
+
+class StatelessRelay:
+    """Requests that carry their own version, client and capabilities."""
+
+    def __init__(self, registry: Registry, relay: Relay) -> None:
+        self._registry = registry
+        self._relay = relay
+        self._suspended = SuspendedCalls()
+
+    async def answer(
+        self, client: PooledClient, method: str, request_id: bytes, message: Envelope, stream: StatelessStream
+    ) -> bytes:
+        """The JSON-RPC response to a request that passed validation. Raises RpcError."""
+        if method in ("tools/call", "prompts/get", "resources/read"):
+            response = await self._interactive(client, method, message, stream)
+        elif method == "completion/complete":
+            response = await self._relay.complete(client, message, stream)
+        elif method in LISTED:
+            return jsonrpc.result(request_id, await self._list(method, message))
+        elif method == "server/discover":
+            return jsonrpc.result(request_id, await self._discover())
+        else:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        response["id"] = Raw(request_id)
+        return jsonrpc.encode(_of_this_era(response, method))
+
+    async def _discover(self) -> bytes:
+        await self._registry.first_attempts(FIRST_LIST_SECONDS)
+        result: dict[str, Any] = {
+            "resultType": "complete",
+            "supportedVersions": [STATELESS_VERSION],
+            "capabilities": self._relay.capabilities(),
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {META_SERVER: SERVER_INFO},
+        }
+        if instructions := self._relay.instructions():
+            result["instructions"] = instructions
+        return jsonrpc.encode(result)
+
+    async def _list(self, method: str, message: Envelope) -> bytes:
+        whole = await self._relay.list(LISTED[method], message)
+        stamp = jsonrpc.encode({META_SERVER: SERVER_INFO})
+        return b'%s,"resultType":"complete",%s,"_meta":%s}' % (whole[:-1], CACHING, stamp)
+
+    # requests that may be answered with a question
+
+    async def _interactive(
+        self, client: PooledClient, method: str, message: Envelope, stream: StatelessStream
+    ) -> Envelope:
+        params = jsonrpc.members(message.get("params"), method)
+        digest = digest_of(method, params)
+        call = self._resumed(client, digest, params)
+        if call is None:
+            mount = self._relay.owner(method, params)
+            if mount is None or not can_be_asked(client.capabilities) or await mount.is_stateless_for(client):
+                return await self._plain(client, method, message, stream, mount)
+            call = SuspendedCall(
+                client, digest, lambda scope: self._plain(client, method, message, scope, mount, stream.log_level)
+            )
+        return await self._proceed(call, stream)
+
+    async def _plain(
+        self,
+        client: PooledClient,
+        method: str,
+        message: Envelope,
+        scope: Scope,
+        mount: Mount | None,
+        log_level: str | None = None,
+    ) -> Envelope:
+        level = log_level or (scope.log_level if isinstance(scope, StatelessStream) else None)
+        if mount is not None and level is not None and level != client.log_level:
+            client.log_level = level
+            await mount.attend(lambda leg: leg.set_level(level), client)
+        return await self._relay.relay(client, method, message, scope)
+
+    def _resumed(self, client: PooledClient, digest: bytes, params: dict[str, Raw]) -> SuspendedCall | None:
+        """The call that the client comes back to, with its answers passed on."""
+        if "requestState" not in params:
+            return None
+        call = self._suspended.resume(jsonrpc.string_member(params, "requestState", "retry"), client, digest)
+        if call is not None:
+            call.answer(jsonrpc.members(params.get("inputResponses"), "retry: params.inputResponses"))
+        return call
+
+    async def _proceed(self, call: SuspendedCall, stream: StatelessStream) -> Envelope:
+        response = await call.proceed(stream)
+        if response is not None:
+            return response
+        self._suspended.park(call)
+        return {"jsonrpc": jsonrpc.VERSION, "result": Raw(call.questions())}
+
+    def cancel_all(self) -> None:
+        """The process stops: nobody can come back."""
+        self._suspended.cancel_all()
+
+
+def _of_this_era(response: Envelope, method: str) -> Envelope:
+    """A response as this protocol version requires it: what a backend of the other era could not know of is added
+    (``resultType``, caching hints of a read), and codes that no longer exist are replaced."""
+    if (error := response.get("error")) is not None:
+        if b"-32002" in bytes(error):
+            response["error"] = _renumbered(error)
+        return response
+    result = response.get("result")
+    if result is None or (b'"resultType"' in bytes(result) and method != "resources/read"):
+        return response
+    try:
+        members = jsonrpc.decode_envelope(result)
+    except jsonrpc.DecodeError:
+        return response
+    members.setdefault("resultType", _COMPLETE)
+    if method == "resources/read" and bytes(members["resultType"]) == bytes(_COMPLETE):
+        members.setdefault("ttlMs", Raw(b"0"))
+        members.setdefault("cacheScope", Raw(b'"private"'))
+    response["result"] = Raw(jsonrpc.encode(members))
+    return response
+
+
+def _renumbered(raw: Raw) -> Raw:
+    error = jsonrpc.decode_envelope(raw)
+    if bytes(error.get("code", Raw(b""))) == b"%d" % RESOURCE_NOT_FOUND:
+        error["code"] = Raw(b"%d" % INVALID_PARAMS)
+    return Raw(jsonrpc.encode(error))
