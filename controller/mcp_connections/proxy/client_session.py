@@ -1,4 +1,6 @@
-"""One client's session with the endpoint, and the table of all of them (2025-11-25, basic/transports, Session Management).
+"""One client's session with the endpoint, and the table of all of them.
+
+(MCP 2025-11-25, basic/transports, Session Management.)
 
 A session knows who the client is, which of its requests are running, which questions of backends it has still to
 answer, and how to reach it outside any request (its GET stream).

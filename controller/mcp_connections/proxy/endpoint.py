@@ -76,8 +76,7 @@ class Endpoint:
         headers: Headers = dict(scope["headers"])
         method = scope["method"]
         try:
-            if not self._guard.allows(headers.get(b"host", b"")):
-                raise _Refusal(421, INVALID_REQUEST, self._guard.explain(headers.get(b"host", b"")))
+            self._check_host(headers)
             if method == "POST":
                 await self._post(scope["headers"], headers, receive, send)
             elif method == "GET":
@@ -86,10 +85,16 @@ class Endpoint:
                 self._sessions.close(self._session(headers))
                 await send_body(send, 200, b"")
             else:
-                refusal = f"HTTP method {method} is not used by MCP; use POST, GET or DELETE"
-                raise _Refusal(405, INVALID_REQUEST, refusal, (b"allow", b"GET, POST, DELETE"))
+                allowed = (b"allow", b"GET, POST, DELETE")
+                error = RpcError(INVALID_REQUEST, f"MCP does not use HTTP {method}; use POST, GET or DELETE")
+                await send_body(send, 405, jsonrpc.failure(b"null", error), [allowed])
         except _Refusal as refusal:
             await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
+
+    def _check_host(self, headers: Headers) -> None:
+        host = headers.get(b"host", b"")
+        if not self._guard.allows(host):
+            raise _Refusal(421, INVALID_REQUEST, self._guard.explain(host))
 
     # POST
 

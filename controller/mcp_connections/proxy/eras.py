@@ -1,7 +1,7 @@
 """The two eras of the protocol, and the names the stateless one gave to what used to be a session's.
 
-Up to 2025-11-25 a client shakes hands (``initialize``) and holds a session; from 2026-07-28 on every request carries its
-version, client and capabilities in ``_meta`` (basic/versioning). Each leg of a relayed request has its own era.
+Up to 2025-11-25 a client shakes hands (``initialize``) and holds a session; from 2026-07-28 on every request carries
+its version, client and capabilities in ``_meta`` (basic/versioning). Each leg of a relayed request has its own era.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httptools
 
 IDLE_SECONDS: Final = 4.0
-"""Idle connections are closed before common servers close theirs (uvicorn and Node: 5 s), which would lose a request."""
+"""Idle connections are closed before common servers close theirs (uvicorn and Node: 5 s): that would lose a request."""
 MAX_CONNECTIONS: Final = 2048
 STREAM_BUFFER: Final = 256 * 1024
 

@@ -196,7 +196,7 @@ class Leg:
             self._mount.close_session(session)
 
     async def subscribe(self, client: Client, uri: str, message: Envelope) -> Envelope:
-        """Subscribe a client to the backend's ``uri``; ``message`` is its request, for the backend. Raises ChannelError."""
+        """Subscribe a client to the backend's ``uri``; ``message`` is its request for that. Raises ChannelError."""
         answer = await self.call(client, message, None)
         if "error" not in answer:
             self._subscriptions.add(uri, client)

@@ -1,4 +1,7 @@
-"""``subscriptions/listen``: one stream of the changes that a stateless client asked for (2026-07-28, basic/patterns/subscriptions)."""
+"""``subscriptions/listen``: one stream of the changes that a stateless client asked for.
+
+(MCP 2026-07-28, basic/patterns/subscriptions.)
+"""
 
 from __future__ import annotations
 

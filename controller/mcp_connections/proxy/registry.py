@@ -1,8 +1,8 @@
 """The mount table: the only place that mounts, replaces and retires.
 
-``apply`` compares what is desired with what is mounted, prepares the new mounts beside the old ones, swaps the table in one
-step and retires what is out of it. Unchanged mounts stay the same objects: their sessions, catalogue and calls in
-flight never notice a reload.
+``apply`` compares what is desired with what is mounted, prepares the new mounts beside the old ones, swaps the table
+in one step and retires what is out of it. Unchanged mounts stay the same objects: their sessions, catalogue and calls
+in flight never notice a reload.
 """
 
 from __future__ import annotations
@@ -149,9 +149,15 @@ class Registry:
             ready=self.ready,
             separator=self.separator,
             mounts=tuple(mount.report(tuple(clashes.get(id(mount), ())[:100])) for mount in self._mounts.values()),
-            retired=tuple(mount.retired_report() for mount in tuple(self._retired)[-RETIRED_KEPT:]),
+            retired=self._retired_reports(),
             rejected=self._desired.rejected,
         )
+
+    def _retired_reports(self) -> tuple[RetiredMount, ...]:
+        """The last 20 retired mounts, and older ones as long as they drain."""
+        reports = [mount.retired_report() for mount in self._retired]
+        older = [report for report in reports[:-RETIRED_KEPT] if report.state == "Draining"]
+        return (*older, *reports[-RETIRED_KEPT:])
 
     # changing it
 

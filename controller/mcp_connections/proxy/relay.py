@@ -109,7 +109,6 @@ class Relay:
                 return jsonrpc.result(request_id, b"{}")
             if method == "logging/setLevel":
                 return jsonrpc.result(request_id, await self._set_level(client, message))
-            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         except RpcError as error:
             return jsonrpc.failure(request_id, error)
         except Exception as error:
@@ -117,6 +116,7 @@ class Relay:
             return jsonrpc.failure(
                 request_id, RpcError(jsonrpc.INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}")
             )
+        return jsonrpc.failure(request_id, RpcError(METHOD_NOT_FOUND, f"Method not found: {method}"))
 
     async def list(self, kind: Kind, message: Envelope) -> bytes:
         """The result of a list request. Raises RpcError."""

@@ -1,4 +1,7 @@
-"""Streamable HTTP for clients of the stateless era (MCP 2026-07-28, basic/transports/streamable-http): one POST, one answer."""
+"""Streamable HTTP for clients of the stateless era: one POST, one answer.
+
+(MCP 2026-07-28, basic/transports/streamable-http.)
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ class StatelessEndpoint:
     # validation
 
     def _validate(self, raw_headers: list[tuple[bytes, bytes]], method: str, message: Envelope) -> dict[str, Any]:
-        """The request's decoded ``_meta``. Raises RpcError as basic/transports/streamable-http "Server Validation" says."""
+        """The request's decoded ``_meta``. Raises RpcError (basic/transports/streamable-http, Server Validation)."""
         pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw_headers]
         if (twice := find_duplicated_routing_header(pairs)) is not None:
             raise RpcError(HEADER_MISMATCH, f"the header {twice} was sent more than once")

@@ -276,7 +276,7 @@ def object_member(value: object) -> dict[str, Any]:
 
 
 def result_object(answer: Envelope, method: str) -> dict[str, Any]:
-    """The decoded result of an opening request. Raises HandshakeRefused for an error, ProtocolViolation for nonsense."""
+    """The decoded result of an opening request. Raises HandshakeRefused for an error, else ProtocolViolation."""
     if (error := answer.get("error")) is not None:
         text = bytes(error)[:300].decode("utf-8", "replace")
         raise HandshakeRefused(f"the backend refused {method}: {text}", executed=False)

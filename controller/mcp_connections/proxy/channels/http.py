@@ -155,37 +155,47 @@ class StreamableHttpChannel(Channel):
 
     async def _answer_in_stream(self, response: HttpResponse, request_id: int, on_message: MessageHandler) -> Envelope:
         cursor = _Cursor()
-        for attempt in range(MAX_RESUMES):
-            parser = EventStreamParser(self._backend.message_limit)
-            progressed = False
-            try:
-                while chunk := await response.read():
-                    for event in parser.feed(chunk):
-                        progressed = True
-                        cursor.note(event)
-                        message = self._decode(event)
-                        if message is None:
-                            continue
-                        if is_response(message) and int_id(message) == request_id:
-                            return message
-                        on_message(message)
-            except EventTooLarge as error:
-                raise ProtocolViolation(f"{self._backend.shown_url}: {error}") from None
-            except HttpFault as fault:
-                if cursor.last_id is None:
-                    raise Unreachable(f"{self._backend.shown_url}: {fault}") from None
-            finally:
-                response.release()
+        barren = 0
+        for _ in range(MAX_RESUMES):
+            received = cursor.events
+            answer = await self._read_to_answer(response, cursor, request_id, on_message)
+            if answer is not None:
+                return answer
             if cursor.last_id is None:
                 raise ProtocolViolation(f"{self._backend.shown_url} ended the stream before it answered")
             # SEP-1699: the server may end the stream at any time; the client polls after the interval it was given.
-            await asyncio.sleep(cursor.wait(0 if progressed else attempt))
+            barren = barren + 1 if cursor.events == received else 0
+            await asyncio.sleep(cursor.wait(barren))
             response = await self._get(cursor.last_id)
             if not response.streamed:
                 raise ProtocolViolation(
                     f"{self._backend.shown_url} refused to resume the stream (HTTP {response.status})"
                 )
         raise ProtocolViolation(f"{self._backend.shown_url} did not answer in {MAX_RESUMES} resumed streams")
+
+    async def _read_to_answer(
+        self, response: HttpResponse, cursor: _Cursor, request_id: int, on_message: MessageHandler
+    ) -> Envelope | None:
+        """The response to the request; None where the stream ends before it but can be resumed."""
+        parser = EventStreamParser(self._backend.message_limit)
+        try:
+            while chunk := await response.read():
+                for event in parser.feed(chunk):
+                    cursor.note(event)
+                    message = self._decode(event)
+                    if message is None:
+                        continue
+                    if is_response(message) and int_id(message) == request_id:
+                        return message
+                    on_message(message)
+        except EventTooLarge as error:
+            raise ProtocolViolation(f"{self._backend.shown_url}: {error}") from None
+        except HttpFault as fault:
+            if cursor.last_id is None:
+                raise Unreachable(f"{self._backend.shown_url}: {fault}") from None
+        finally:
+            response.release()
+        return None
 
     async def send(self, body: bytes) -> None:
         response = await self._post(body)
@@ -255,7 +265,8 @@ class StreamableHttpChannel(Channel):
                 return
         if status == 421:
             raise Unreachable(
-                f"{url} answered HTTP 421: it does not accept the host name in the URL; allow it at the server or use another name",
+                f"{url} answered HTTP 421: it does not accept the host name in the URL; allow it at the server"
+                " or use another name",
                 executed=False,
             )
         if status == 400:
@@ -349,9 +360,11 @@ class _Cursor:
 
     def __init__(self) -> None:
         self.last_id: str | None = None
+        self.events = 0
         self._retry = 1.0
 
     def note(self, event: ServerSentEvent) -> None:
+        self.events += 1
         if event.id is not None:
             self.last_id = event.id or None
         if event.retry is not None:
