@@ -11,10 +11,11 @@ import aiohttp
 
 from mcp_connections.mounts.report import MountReport, ReloadResult
 from mcp_connections.mounts.spec import MountSpec
-from mcp_connections.proxy.listening import bind
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.process import ProxyProcess
 from mcp_connections.proxy.registry import ANNOUNCE_SECONDS, Registry
+from tests.backends.http_server import HttpServer
+from tests.backends.http_server import serving as served_http
 from tests.proxy.client import Client
 from tests.proxy.desired import desired, key
 
@@ -22,15 +23,15 @@ from tests.proxy.desired import desired, key
 class RunningProxy:
     """A served ProxyProcess with everything a test asks of it."""
 
-    def __init__(self, process: ProxyProcess, port: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, process: ProxyProcess, server: HttpServer, http: aiohttp.ClientSession) -> None:
         self.process = process
-        self.port = port
+        self.server = server
         self.http = http
         self._clients: list[Client] = []
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.server.origin
 
     @property
     def url(self) -> str:
@@ -86,22 +87,30 @@ class RunningProxy:
 
 @contextlib.asynccontextmanager
 async def running_proxy(**settings: Any) -> AsyncIterator[RunningProxy]:
-    """A proxy process that serves nothing yet."""
+    """A proxy process that serves nothing yet.
+
+    Its application is served by uvicorn's HTTP protocol like in production, but without the ticks of uvicorn's own
+    server loop, which would cost every test a fifth of a second; ``test_process`` is about the rest.
+    """
     process = ProxyProcess(host="127.0.0.1", **settings)
-    listener = bind("127.0.0.1", 0, "--port")
-    port = listener.getsockname()[1]
-    timeout = aiohttp.ClientTimeout(total=60)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with (
-        aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False) as http,
-        process.serve(listener, drain_seconds=1),
-    ):
-        proxy = RunningProxy(process, port, http)
+    async with served_http(process.app) as server, http_client() as http:
+        proxy = RunningProxy(process, server, http)
         try:
             yield proxy
         finally:
             await proxy.aclose()
+            process.sessions.close_streams()
             await http.close()
+            await process.registry.aclose()
+
+
+@contextlib.asynccontextmanager
+async def http_client() -> AsyncIterator[aiohttp.ClientSession]:
+    """For any number of connections at a time, and for bodies as they came."""
+    connector = aiohttp.TCPConnector(limit=0)
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False) as http:
+        yield http
 
 
 async def eventually(condition: Callable[[], object]) -> None:

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 MAX_BACKGROUND: Final = 256
 NOTICE_SECONDS: Final = 5.0
+LAST_NOTICE_SECONDS: Final = 1.0
+"""How long a session that ends waits for notifications under way: that a call is cancelled, for one."""
 
 
 class Hello(NamedTuple):
@@ -254,8 +256,10 @@ class UpstreamSession(ABC):
         """End the session at the backend too. Returns when that is done or given up; never raises."""
         if self.fault is None:
             self.fault = Unreachable("the session was closed", executed=False)
-        for task in tuple(self._background):
-            task.cancel()
+        if self._background:
+            _, late = await asyncio.wait(self._background, timeout=LAST_NOTICE_SECONDS)
+            for task in late:
+                task.cancel()
         await self._channel.aclose()
 
 
