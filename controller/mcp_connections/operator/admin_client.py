@@ -90,7 +90,7 @@ class AdminClient:
                 timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT),
             ) as response:
                 answer = await _read(response)
-                if not response.ok:
+                if response.status != 200:
                     text = answer[:4096].decode(errors="replace").strip()
                     raise AdminError(f"{what}: HTTP {response.status} {text}")
                 return answer
@@ -113,4 +113,6 @@ def _decode(model: type[ModelT], body: bytes, address: AdminAddress) -> ModelT:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        raise AdminError(f"{address.mounts_url}: not a {model.__name__}: {error}") from error
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the body"
+        raise AdminError(f"{address.mounts_url}: not a {model.__name__}: {where}: {first['msg']}") from None

@@ -73,7 +73,8 @@ class ClusterError(Exception):
     @property
     def is_refusal(self) -> bool:
         """The API server understood the request and will refuse it again until somebody changes the object."""
-        return self.status in (400, 403, 413, 422)
+        # A body that does not fit the schema at all makes server-side apply answer 500.
+        return self.status in (400, 403, 413, 422) or (self.status == 500 and "typed patch object" in str(self))
 
 
 class Cluster:
@@ -161,7 +162,8 @@ class Cluster:
         return await self._apply(kind, body, "")
 
     async def apply_status(self, kind: Kind, body: Object) -> Object:
-        """As ``apply``, for the status. With a uid in its metadata a body cannot land on a re-created object."""
+        """As ``apply``, for the status. A body with a resourceVersion in its metadata is refused (409) where the object
+        has another one."""
         return await self._apply(kind, body, "/status")
 
     async def create(self, kind: Kind, body: Object) -> Object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import secrets
+import zlib
 from typing import Any
 
 from mcp_connections.api.proxy import McpProxy
@@ -63,8 +64,12 @@ def mount_secrets(proxy: McpProxy, desired: DesiredMounts, *, existing: int = 0)
 
 
 def unpack(parts: list[bytes]) -> DesiredMounts:
-    """What ``mount_secrets`` packed. Raises ValueError, OSError or EOFError where the parts do not belong together."""
-    return DesiredMounts.model_validate_json(gzip.decompress(b"".join(parts)))
+    """What ``mount_secrets`` packed. Raises ValueError where the parts do not belong together."""
+    try:
+        text = gzip.decompress(b"".join(parts))
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"the parts of the mounts do not belong together: {error}") from error
+    return DesiredMounts.model_validate_json(text)
 
 
 def admin_secret(proxy: McpProxy, token: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 PARALLEL = 8
 """Statuses written at once, over all proxies."""
+ATTEMPTS = 8
+"""Times a status is written anew because its object changed between reading and writing."""
 _KINDS: dict[str, tuple[Kind, type[BaseModel]]] = {
     CONNECTION.kind: (CONNECTION, McpConnectionStatus),
     PROXY.kind: (PROXY, McpProxyStatus),
@@ -51,26 +53,51 @@ class StatusWriter:
         return len(due)
 
     async def _write(self, update: Update) -> None:
+        async with self._slots:
+            before = update.live.get("status")
+            if await self._apply(update):
+                await self._recorder.record(update.live, transitions(before, update.status))
+
+    async def _apply(self, update: Update) -> bool:
+        """Whether the object was still there. Brings ``update.live`` up to date."""
         live, metadata = update.live, update.live["metadata"]
         kind, _ = _KINDS[live["kind"]]
-        body = {
-            "apiVersion": live["apiVersion"],
-            "kind": live["kind"],
-            # The uid keeps the status of an object that was deleted and created again from landing on the new one.
-            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
-            "status": update.status,
-        }
-        async with self._slots:
+        for _ in range(ATTEMPTS):
             try:
-                written = await self._cluster.apply_status(kind, body)
+                written = await self._cluster.apply_status(kind, _body(update))
             except ClusterError as error:
                 if error.status not in (404, 409):
                     raise
-                log.debug("%s %s/%s is gone: %s", live["kind"], metadata["namespace"], metadata["name"], error)
-                return
-            before = live.get("status")
-            live["status"] = written.get("status")
-            await self._recorder.record(live, transitions(before, update.status))
+            else:
+                live["status"] = written.get("status")
+                metadata["resourceVersion"] = written["metadata"]["resourceVersion"]
+                return True
+            now = await self._cluster.get(kind, metadata["namespace"], metadata["name"])
+            if now is None or now["metadata"]["uid"] != metadata["uid"]:
+                log.debug("%s %s/%s is gone", live["kind"], metadata["namespace"], metadata["name"])
+                return False
+            metadata["resourceVersion"] = now["metadata"]["resourceVersion"]
+        raise ClusterError(
+            f"The status of {live['kind']} {metadata['namespace']}/{metadata['name']} was not written: the object "
+            f"changed {ATTEMPTS} times meanwhile",
+            409,
+        )
+
+
+def _body(update: Update) -> Object:
+    live, metadata = update.live, update.live["metadata"]
+    return {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        # Apply would write the status of an object that was deleted and created again into the new one. The version
+        # tells them apart; a mere change of something else is found out and met with another attempt.
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "status": update.status,
+    }
 
 
 def is_current(update: Update) -> bool:

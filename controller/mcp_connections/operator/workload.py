@@ -163,6 +163,6 @@ def _container(proxy: McpProxy, default_image: str) -> dict[str, Any]:
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (within the container)
         ],
     }
-    if resources := proxy.spec.resources.dump():
-        container["resources"] = {name: values for name, values in resources.items() if values}
+    if resources := {name: values for name, values in proxy.spec.resources.dump().items() if values}:
+        container["resources"] = resources
     return container
