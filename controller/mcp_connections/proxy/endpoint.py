@@ -150,10 +150,9 @@ class Endpoint:
         try:
             response = await self._relay.answer(client, method, request_id, message, stream)
         except asyncio.CancelledError:
-            # By the client: it cancelled the request, or went away. (A server that stops cancels the task twice.)
-            if task.uncancel() > 0:
-                stream.abandon()
-                raise
+            # The client cancelled the request or went away, or the server stops: there is nothing more to say.
+            while task.uncancel():
+                pass
             await stream.finish(None)
             return
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 import weakref
@@ -28,7 +29,14 @@ from mcp_connections.mounts.report import (
 from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue, publish
-from mcp_connections.proxy.channel import ChannelError, Envelope, HandshakeRefused, ProtocolViolation, TimedOut
+from mcp_connections.proxy.channel import (
+    ChannelError,
+    Envelope,
+    HandshakeRefused,
+    ProtocolViolation,
+    SessionLost,
+    TimedOut,
+)
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.discovery import BackendCatalogue, discover
 from mcp_connections.proxy.eras import Era
@@ -190,23 +198,29 @@ class Mount:
         self._supervisor = asyncio.create_task(self._supervise(), name=f"mount {self.label}")
 
     async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
         failures = 0
         while True:
+            established_at = math.inf
             try:
                 await self._establish()
-                failures = 0
+                established_at = loop.time()
                 await self._watch()
+            except SessionLost as error:
+                if loop.time() - established_at > FIRST_PAUSE:
+                    log.info("connection %s: %s; opening another one", self.label, error)
+                    continue
+                self._failed(error)
             except ChannelError as error:
-                failures += 1
                 self._failed(error)
             except Exception as error:
                 # A defect must cost this mount a retry, not its life; the traceback is the report.
                 log.exception("connection %s: unexpected failure", self.label)
-                failures += 1
                 self._failed(ChannelError(f"unexpected failure: {error!r}"))
             finally:
-                self.attempted.set()
-                await self._drop_control()
+                self._drop_control()
+            # A backend that comes and goes is given as much rest as one that does not come.
+            failures = 1 if loop.time() - established_at > LONGEST_PAUSE else failures + 1
             await self._pause(failures)
 
     async def _establish(self) -> None:
@@ -389,8 +403,7 @@ class Mount:
         self.public = None
         self._on_change()
 
-    async def _drop_control(self) -> None:
-        self._live = False
+    def _drop_control(self) -> None:
         session, self._control = self._control, None
         if session is not None:
             self.close_session(session)
@@ -542,7 +555,7 @@ class Mount:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
-        await self._drop_control()
+        self._drop_control()
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()

@@ -167,11 +167,12 @@ class StatelessEndpoint:
             status = _status(error)
             body = jsonrpc.failure(request_id, error)
         except asyncio.CancelledError:
+            # The client closed the stream, which is how it cancels, or the server stops.
             task = asyncio.current_task()
+            while task is not None and task.uncancel():
+                pass
             stream.abandon()
-            if task is not None and task.uncancel() > 0:
-                raise
-            return  # the client closed the stream, which is how it cancels
+            return
         except Exception as error:
             log.exception("%s: unexpected failure", method)
             body = jsonrpc.failure(request_id, RpcError(INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}"))
