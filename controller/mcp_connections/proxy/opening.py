@@ -1,13 +1,14 @@
-"""Opening a session with a backend whose era may not be known yet.
+"""Opening sessions with one backend, whose era may not be known yet, and seeing to it that each of them ends.
 
 A refusal of one era's opening is the only sign of the other that counts; silence and broken transports say nothing
-(basic/versioning, Backward Compatibility). The handshake comes first: a backend of both eras then gives clients of the
-older one what they are used to, and the newer one asks nothing of it.
+(basic/versioning, Backward Compatibility).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from mcp_connections.mounts.report import Phase
 from mcp_connections.mounts.spec import Timeouts
@@ -21,39 +22,59 @@ from mcp_connections.proxy.upstream import Hello, UpstreamEvents, UpstreamSessio
 _SESSIONS: dict[Era, type[UpstreamSession]] = {"handshake": HandshakeSession, "stateless": StatelessSession}
 
 
-async def open_session(
-    channels: ChannelFactory,
-    *,
-    eras: tuple[Era, ...],
-    hello: Hello,
-    timeouts: Timeouts,
-    events: UpstreamEvents,
-    close: Callable[[UpstreamSession], None],
-    entered: Callable[[Phase], None] = lambda phase: None,
-) -> UpstreamSession:
-    """A session of the first of ``eras`` that the backend does not refuse.
+class Opener:
+    """All sessions of one mount come from here, and what is left of them is known here."""
 
-    ``entered`` is told of each phase, ``close`` is given a session that came to nothing. Raises ChannelError: the
-    one of the first era, where all are refused.
-    """
-    entered("Connect")
-    channel = channels.make()
-    refusal: HandshakeRefused | None = None
-    for era in eras:
-        session = _SESSIONS[era](channel, hello=hello, timeouts=timeouts, events=events)
-        try:
-            if refusal is None:
-                await session.connect()
-            entered("Initialize")
-            await session.begin(channels.handshake_seconds)
-        except HandshakeRefused as error:
-            refusal = refusal or error
-            if era == eras[-1]:
-                close(session)
-        except BaseException:
-            close(session)
-            raise
-        else:
-            return session
-    assert refusal is not None
-    raise refusal
+    def __init__(self, channels: ChannelFactory, timeouts: Timeouts) -> None:
+        self._channels = channels
+        self._timeouts = timeouts
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def open(
+        self,
+        eras: tuple[Era, ...],
+        hello: Hello,
+        events: UpstreamEvents,
+        entered: Callable[[Phase], None] = lambda phase: None,
+    ) -> UpstreamSession:
+        """A session of the first of ``eras`` that the backend does not refuse; ``entered`` is told of each phase.
+
+        Raises ChannelError, the one of the first era where all are refused; nothing is left behind then.
+        """
+        entered("Connect")
+        channel = self._channels.make()
+        refusal: HandshakeRefused | None = None
+        for era in eras:
+            session = _SESSIONS[era](channel, hello=hello, timeouts=self._timeouts, events=events)
+            try:
+                if refusal is None:
+                    await session.connect()
+                entered("Initialize")
+                await session.begin(self._channels.handshake_seconds)
+            except HandshakeRefused as error:
+                refusal = refusal or error
+                if era == eras[-1]:
+                    self.close(session)
+            except BaseException:
+                self.close(session)
+                raise
+            else:
+                return session
+        assert refusal is not None
+        raise refusal
+
+    def close(self, session: UpstreamSession) -> None:
+        """End a session in the background."""
+        self.end(session.aclose())
+
+    def end(self, ending: Coroutine[Any, Any, None]) -> None:
+        """See something that is being ended through to its end, in the background."""
+        task = asyncio.create_task(ending)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def aclose(self) -> None:
+        """Return once everything that was ended has ended, and let go of what the sessions shared."""
+        while self._ending:
+            await asyncio.wait(set(self._ending))
+        self._channels.close()
