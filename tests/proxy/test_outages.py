@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from mcp_connections.mounts.spec import CatalogPolicy, Timeouts
-from mcp_connections.proxy import mount, registry
+from mcp_connections.proxy import control, registry
 from mcp_connections.proxy.process import ProxyProcess
 from tests.backends.http_server import free_socket
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
@@ -212,8 +212,8 @@ async def test_a_backend_that_comes_up_later_is_served_without_a_reload(
 async def test_a_call_cuts_the_wait_for_the_next_attempt_short(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mount, "FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(mount.random, "uniform", lambda low, high: 1000.0 * high)  # pauses without end
+    monkeypatch.setattr(control, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(control.random, "uniform", lambda low, high: 1000.0 * high)  # pauses without end
     await backend.stop()
     await proxy.apply(http("one", backend.url))
     await proxy.until(lambda: proxy.report("one").attempted)
@@ -263,8 +263,8 @@ async def test_a_backend_back_within_the_grace_is_never_withdrawn(
 async def test_one_lost_answer_to_a_ping_is_no_outage(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mount, "HEALTH_INTERVAL", 0.05)
-    monkeypatch.setattr(mount, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(control, "HEALTH_INTERVAL", 0.05)
+    monkeypatch.setattr(control, "PING_SECONDS", 0.3)
     swallowed: list[Seen] = []
 
     async def swallow_one_ping(seen: Seen) -> HttpAnswer | None:
@@ -284,8 +284,8 @@ async def test_one_lost_answer_to_a_ping_is_no_outage(
 async def test_a_backend_that_stops_answering_is_found_by_its_pings(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mount, "HEALTH_INTERVAL", 0.05)
-    monkeypatch.setattr(mount, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(control, "HEALTH_INTERVAL", 0.05)
+    monkeypatch.setattr(control, "PING_SECONDS", 0.1)
     await proxy.apply(http("one", backend.url))
     backend.intercept = hang
     await proxy.until(lambda: not proxy.report("one").ready)
@@ -297,7 +297,7 @@ async def test_a_backend_that_stops_answering_is_found_by_its_pings(
 async def test_a_refused_credential_is_reported_and_not_hammered(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mount, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(control, "FIRST_PAUSE", 0.01)
 
     async def refuse(seen: Seen) -> HttpAnswer | None:
         return HttpAnswer(401, b"", {"www-authenticate": "Bearer"})
