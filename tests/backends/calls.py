@@ -197,8 +197,9 @@ def encoded(value: Any) -> bytes:
 
 
 def event(message: bytes) -> bytes:
-    """A message as a server-sent event."""
-    return b"event: message\ndata: %s\n\n" % message
+    """A message as a server-sent event, with a data line for each line of it."""
+    lines = b"".join(b"data: %s\n" % line for line in message.splitlines())
+    return b"event: message\n%s\n" % lines
 
 
 def _message(method: str, params: Any, request_id: str | None = None) -> bytes:

@@ -7,6 +7,7 @@ what it is about.
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 from collections.abc import Awaitable, Callable
@@ -81,6 +82,8 @@ class Client:
         self.version = VERSION
         self.heard: list[dict[str, Any]] = []
         """What came on the GET stream."""
+        self.streamed: list[dict[str, Any]] = []
+        """What came on the streams of requests, their responses too."""
         self.answerers: dict[str, Answerer] = {}
         """How requests of backends are answered, by method."""
         self.asked: list[dict[str, Any]] = []
@@ -157,7 +160,8 @@ class Client:
         """POST ``body`` as it is. A header named with underscores is sent with hyphens; an empty one is left out."""
         lines = self.headers() | {name.replace("_", "-"): value for name, value in headers.items()}
         lines = {name: value for name, value in lines.items() if value}
-        async with self.http.post(self.url, data=body, headers=lines, skip_auto_headers=["content-type"]) as response:
+        data = io.BytesIO(body)  # aiohttp warns of large bytes
+        async with self.http.post(self.url, data=data, headers=lines, skip_auto_headers=["content-type"]) as response:
             answer = Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, b"")
             if response.content_type == "text/event-stream":
                 await self._read_events(response, answer)
@@ -176,6 +180,8 @@ class Client:
             for message in map(data_of, blocks):
                 if message is not None:
                     answer.messages.append(message)
+                    self.streamed.append(json.loads(message))
+                    self._news.set()
                     self._asked(message)
         answer.body = b"".join(chunks)
 
@@ -225,11 +231,18 @@ class Client:
 
     async def hear(self, method: str, count: int = 1) -> dict[str, Any]:
         """The ``count``-th message of a method on the GET stream, once it is here."""
+        await self._until(lambda: len(self.heard_of(method)) >= count)
+        return self.heard_of(method)[count - 1]
+
+    async def until_streamed(self, method: str, count: int = 1) -> None:
+        """Wait for the ``count``-th message of a method on the streams of requests."""
+        await self._until(lambda: sum(each.get("method") == method for each in self.streamed) >= count)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(20):
-            while len(self.heard_of(method)) < count:
+            while not condition():
                 self._news.clear()
                 await self._news.wait()
-        return self.heard_of(method)[count - 1]
 
     def _asked(self, message: bytes) -> None:
         decoded = json.loads(message)

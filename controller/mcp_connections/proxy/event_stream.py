@@ -25,7 +25,9 @@ class ServerSentEvent(NamedTuple):
 
 
 def encode_event(message: bytes) -> bytes:
-    """One MCP message as an event. JSON holds no raw line break, so one data line is enough."""
+    """One MCP message as an event. A line break in JSON is white space between tokens; here it would end the line."""
+    if b"\n" in message or b"\r" in message:
+        message = message.replace(b"\n", b" ").replace(b"\r", b" ")
     return b"event: message\ndata: %s\n\n" % message
 
 

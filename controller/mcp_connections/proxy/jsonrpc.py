@@ -27,13 +27,26 @@ NULL: Final = msgspec.Raw(b"null")
 VERSION: Final = msgspec.Raw(b'"2.0"')
 
 Decode = Callable[[bytes | msgspec.Raw], T]
-decode_envelope: Decode[Envelope] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-decode_items: Decode[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
-decode_str: Decode[str] = msgspec.json.Decoder(str).decode
-decode_any: Decode[Any] = msgspec.json.Decoder(Any).decode
-encode = msgspec.json.Encoder().encode
-
 DecodeError = msgspec.MsgspecError
+
+
+def _bounded(decode: Decode[T]) -> Decode[T]:
+    """``decode`` for which text nested too deeply is just one more kind of bad text."""
+
+    def decode_bounded(raw: bytes | msgspec.Raw) -> T:
+        try:
+            return decode(raw)
+        except RecursionError:
+            raise msgspec.DecodeError("it is nested too deeply") from None
+
+    return decode_bounded
+
+
+decode_envelope: Decode[Envelope] = _bounded(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
+decode_items: Decode[list[msgspec.Raw]] = _bounded(msgspec.json.Decoder(list[msgspec.Raw]).decode)
+decode_str: Decode[str] = msgspec.json.Decoder(str).decode
+decode_any: Decode[Any] = _bounded(msgspec.json.Decoder(Any).decode)
+encode = msgspec.json.Encoder().encode
 
 
 class RpcError(Exception):

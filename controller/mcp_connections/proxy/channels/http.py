@@ -127,8 +127,10 @@ class StreamableHttpChannel(Channel):
             )
         try:
             message = decode_envelope(response.body)
-        except DecodeError:
-            return self._answer_in_batch(response, request_id, on_message)
+        except DecodeError as error:
+            if response.body.lstrip()[:1] == b"[":
+                return self._answer_in_batch(response, request_id, on_message)
+            raise self._no_message(response, error) from None
         if int_id(message) != request_id and not (response.status >= 400 and "error" in message):
             raise ProtocolViolation(f"{self._backend.shown_url} answered with the id of another request")
         return message
@@ -144,14 +146,17 @@ class StreamableHttpChannel(Channel):
                 else:
                     on_message(message)
         except DecodeError as error:
-            content_type = response.header(b"content-type") or "no content type"
-            raise ProtocolViolation(
-                f"{self._backend.shown_url} answered HTTP {response.status} with {content_type} that is no JSON-RPC"
-                f" message ({error}); is the URL the server's MCP endpoint?"
-            ) from None
+            raise self._no_message(response, error) from None
         if answer is None:
             raise ProtocolViolation(f"{self._backend.shown_url} answered without a response to the request")
         return answer
+
+    def _no_message(self, response: HttpResponse, error: DecodeError) -> ProtocolViolation:
+        content_type = response.header(b"content-type") or "no content type"
+        return ProtocolViolation(
+            f"{self._backend.shown_url} answered HTTP {response.status} with {content_type} that is no JSON-RPC"
+            f" message ({error}); is the URL the server's MCP endpoint?"
+        )
 
     async def _answer_in_stream(self, response: HttpResponse, request_id: int, on_message: MessageHandler) -> Envelope:
         cursor = _Cursor()
