@@ -52,10 +52,15 @@ class Pod:
     ready: bool | None = None
     volumes: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def container(self) -> dict[str, Any]:
+        """The proxy's own container. Others do not run here."""
+        containers: list[dict[str, Any]] = self.body["spec"]["containers"]
+        return next(each for each in containers if each["name"] == "proxy")
+
     def port(self, name: str) -> int:
         """The port of this machine that stands for the container's port ``name``."""
-        container = self.body["spec"]["containers"][0]
-        return next(int(port["containerPort"]) for port in container["ports"] if port["name"] == name)
+        return next(int(port["containerPort"]) for port in self.container["ports"] if port["name"] == name)
 
     @property
     def url(self) -> str:
@@ -90,10 +95,12 @@ class Kubelet:
     async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        await asyncio.gather(*self._ending, *(self._end(pod, 10) for pod in self.pods.values()))
-        await self._http.close()
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        finally:
+            await asyncio.gather(*self._ending, *(self._end(pod, 10) for pod in self.pods.values()))
+            await self._http.close()
 
     async def refresh(self) -> None:
         """Bring what the Secrets hold now to all volumes, without waiting for its time."""
@@ -152,7 +159,7 @@ class Kubelet:
         body = copy.deepcopy(template)
         ports = self._ports[name] = {}
         for container in body["spec"]["containers"]:
-            for port in container["ports"]:
+            for port in container.get("ports") or ():
                 ports[port["containerPort"]] = port["containerPort"] = _free_port()
         body["spec"]["nodeName"] = NODE
         body["metadata"] |= {
@@ -191,7 +198,7 @@ class Kubelet:
         await self._probe(pod)
 
     async def _start(self, pod: Pod) -> None:
-        container = pod.body["spec"]["containers"][0]
+        container = pod.container
         command = [*container["command"], *container.get("args", ())]
         command = [_outside(part, pod.volumes) for part in command]
         ports = {str(before): str(now) for before, now in self._ports[pod.name].items()}
@@ -213,7 +220,7 @@ class Kubelet:
         pod.leash = Leash(pod.process.pid)
 
     async def _probe(self, pod: Pod) -> None:
-        probe = pod.body["spec"]["containers"][0]["readinessProbe"]["httpGet"]
+        probe = pod.container["readinessProbe"]["httpGet"]
         try:
             async with self._http.get(f"http://127.0.0.1:{pod.port(probe['port'])}{probe['path']}") as response:
                 ready = response.status == 200
@@ -236,7 +243,7 @@ class Kubelet:
         if now - self._refreshed.get(pod.name, -self._refresh) < self._refresh:
             return
         self._refreshed[pod.name] = now
-        for mount in pod.body["spec"]["containers"][0]["volumeMounts"]:
+        for mount in pod.container["volumeMounts"]:
             volume = next(each for each in pod.body["spec"]["volumes"] if each["name"] == mount["name"])
             outside = pod.folder / mount["name"]
             outside.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ async def test_nothing_is_written_while_nothing_changes(world: World, backend: B
         proxy(),
         *(connection(name, backend.url) for name in names),
         connection("off", backend.url, enabled=False),
-        connection("clash", backend.url, prefix="one"),
+        connection("z-clash", backend.url, prefix="one"),
     )
     for name in names:
         await world.until_ready(name)

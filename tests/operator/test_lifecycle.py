@@ -7,7 +7,7 @@ import json
 
 import pytest
 from fastmcp import Client
-from fastmcp.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
 
 from mcp_connections.operator.cluster import CONNECTION, EVENT, PROXY
 from tests.operator.backend import Backend
@@ -118,7 +118,7 @@ async def test_a_rotated_secret_reaches_the_backend_without_a_restart(world: Wor
         pod = world.kubelet.ready_pods[0].name
 
         backend.token = "second"
-        with pytest.raises(ToolError):
+        with pytest.raises(MCPError, match="Unauthorized"):
             await world.call("notes_echo", text="refused")
         secret = {"stringData": {"header": "Bearer second"}}
         await world.kubectl("patch", "secret", "token", "-p", json.dumps(secret))
@@ -223,7 +223,7 @@ async def test_every_replica_gets_every_change(world: World, backend: Backend) -
     await world.until(
         CONNECTION, "notes", lambda live: live["status"].get("mount", {}).get("replicas") == 2, what="two replicas"
     )
-    pods = [pod.name for pod in world.kubelet.ready_pods]
+    pods = await world.until_pods(2)
 
     await world.apply(connection("memos", backend.url))
     await world.until(
@@ -231,7 +231,6 @@ async def test_every_replica_gets_every_change(world: World, backend: Backend) -
     )
     await world.until_ready("memos")
 
-    assert len(pods) == 2
     assert [pod.name for pod in world.kubelet.ready_pods] == pods
     for pod in world.kubelet.ready_pods:
         async with Client(pod.url, timeout=TIMEOUT) as client:

@@ -94,6 +94,13 @@ class World:
             PROXY, name, lambda live: condition(live, "Programmed").get("status") == "True", what="Programmed=True"
         )
 
+    async def until_pods(self, count: int) -> list[str]:
+        """Wait until that many pods are ready, and return their names."""
+        async with asyncio.timeout(TIMEOUT):
+            while len(self.kubelet.ready_pods) != count:
+                await asyncio.sleep(LOOK)
+        return [pod.name for pod in self.kubelet.ready_pods]
+
     async def endpoint(self) -> str:
         """URL of a ready pod."""
         async with asyncio.timeout(TIMEOUT):

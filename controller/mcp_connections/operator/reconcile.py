@@ -160,9 +160,16 @@ class ProxyReconciler:
     def _log_errors(self, answers: Sequence[Answer]) -> None:
         """Once for each change, not once for each look."""
         errors = {answer.replica.name: answer.error for answer in answers if answer.error is not None}
+        ready = {answer.replica.name for answer in answers if answer.replica.ready}
         for pod, error in errors.items():
             if self._errors.get(pod) != error:
-                log.warning("Pod %s of McpProxy %s: %s", pod, self._key, error)
+                log.log(
+                    logging.WARNING if pod in ready else logging.INFO,
+                    "Pod %s of McpProxy %s: %s",
+                    pod,
+                    self._key,
+                    error,
+                )
         self._errors = errors
 
 
