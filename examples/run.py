@@ -1,7 +1,6 @@
 """What `make run` runs: the HTTP sample backend, and mcp-connections in front of it and of the stdio one.
 
-Both end with this process. `mcp-connections serve` is told apart from the rest by being a process of its own, just as
-a user would start it.
+Both end with this process, however it ends.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ import argparse
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+
+from mcp_connections.cli.main import main as mcp_connections
 
 HERE = Path(__file__).resolve().parent
 SAMPLE_PORT = 8001
@@ -55,8 +55,8 @@ Edit, add or remove a manifest in {folder} and see it change. Ctrl-C ends it.
 """
 
 
-def main() -> int:
-    """Run until interrupted, or until one of the two processes ends."""
+def main() -> None:
+    """Run until interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
@@ -64,30 +64,30 @@ def main() -> int:
     options = parser.parse_args()
     for port in (options.port, options.sample_port):
         if not _is_free(options.host, port):
-            print(f"Port {port} is in use. Choose others: make run PORT=8100 SAMPLE_PORT=8101", file=sys.stderr)
-            return 2
-    with _manifests(options.sample_port) as folder, _sample_backend(options.sample_port) as backend:
-        return _serve(folder, backend, options.host, options.port)
+            sys.exit(f"Port {port} is in use. Choose others: make run PORT=8100 SAMPLE_PORT=8101")
+    with _manifests(options.sample_port) as folder, _sample_backend(options.sample_port):
+        threading.Thread(target=_tell_usage, args=(options.host, options.port, folder), daemon=True).start()
+        _serve(folder, options.host, options.port)
 
 
-def _serve(folder: Path, backend: subprocess.Popen[bytes], host: str, port: int) -> int:
+def _serve(folder: Path, host: str, port: int) -> None:
+    """What `mcp-connections serve FOLDER --host HOST --port PORT` does, in this process. Ends in SystemExit."""
     # `python` in notes.yaml means this interpreter, and its relative path starts where the repository does.
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    command = [sys.executable, "-m", "mcp_connections", "serve", str(folder), "--host", host, "--port", str(port)]
-    with subprocess.Popen(command, cwd=HERE.parent, env=environment) as proxy:
-        # Ctrl-C reaches the proxy by itself; a SIGTERM has to be passed on.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
-        if _ready(f"http://{host}:{port}/readyz", proxy):
-            print(
-                USAGE.format(url=f"http://{host}:{port}/mcp", python=_short(sys.executable), folder=_short(folder)),
-                flush=True,
-            )
-        while proxy.poll() is None and backend.poll() is None:
-            time.sleep(0.2)
-        if backend.poll() is not None and proxy.poll() is None:
-            print("The HTTP sample backend ended; its tools are unavailable now.", file=sys.stderr)
-        return max(0, proxy.wait())
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    os.chdir(HERE.parent)
+    sys.argv = ["mcp-connections", "serve", str(folder), "--host", host, "--port", str(port)]
+    mcp_connections()
+
+
+def _tell_usage(host: str, port: int, folder: Path) -> None:
+    base = f"http://{host}:{port}"
+    until = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{base}/readyz", timeout=5):
+            usage = USAGE.format(url=f"{base}/mcp", python=_short(sys.executable), folder=_short(folder))
+            print(usage, flush=True)
+            return
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -134,15 +134,6 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
-def _ready(url: str, process: subprocess.Popen[bytes]) -> bool:
-    until = time.monotonic() + START_TIMEOUT
-    while process.poll() is None and time.monotonic() < until:
-        with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(url, timeout=5):
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def _short(path: str | Path) -> str:
     """``path`` from where the user is, if it is below."""
     with contextlib.suppress(ValueError):
@@ -151,7 +142,5 @@ def _short(path: str | Path) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

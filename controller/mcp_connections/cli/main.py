@@ -23,6 +23,8 @@ from mcp_connections.cli.serve import serve
 from mcp_connections.cli.status import status
 
 PROGRAM = "mcp-connections"
+TRACEBACK = "MCP_CONNECTIONS_TRACEBACK"
+"""Environment variable that lets an unexpected failure end in a traceback."""
 
 app = typer.Typer(
     name=PROGRAM,
@@ -69,8 +71,9 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except Exception as error:
-        logging.getLogger(__name__).debug("The command failed unexpectedly", exc_info=True)
-        code = _fail(f"unexpected {type(error).__name__}: {error}. Please report it; --log-level debug shows where.")
+        if os.environ.get(TRACEBACK):
+            raise
+        code = _fail(f"unexpected {type(error).__name__}: {error}. Please report it; {TRACEBACK}=1 shows where.")
     sys.exit(code if isinstance(code, int) else 0)
 
 

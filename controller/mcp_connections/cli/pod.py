@@ -62,7 +62,7 @@ class PodControl:
 
     async def start(self) -> None:
         """Mount what the files say. Where they say nothing usable yet, a push or a later look brings it."""
-        await self._look()
+        await self.look()
 
     async def follow(self) -> None:
         """Apply the files whenever their content changes. Runs until cancelled."""
@@ -72,9 +72,9 @@ class PodControl:
             yield_on_timeout=True,
             ignore_permission_denied=True,
         ):
-            await self._look()
+            await self.look()
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
         if self._pushed_at is not None and self._now() - self._pushed_at < PUSH_HOLDS:
             return
         try:

@@ -20,6 +20,9 @@ from mcp_connections.mounts.spec import DesiredMounts
 from mcp_connections.proxy.admin_control import HealthReport, SourceError
 from mcp_connections.proxy.process import ProxyProcess
 
+KEPT = "What these files last held while they were valid is still served."
+LEFT_OUT = "These files are left out until they are valid."
+
 
 class FolderControl:
     """The AdminControl of a process that serves a folder."""
@@ -31,6 +34,7 @@ class FolderControl:
         self._reporter = reporter
         self._say = say
         self._errors: tuple[FileError, ...] = ()
+        self._starting = True
 
     def report(self) -> RegistryReport:
         return self._process.registry.report()
@@ -69,10 +73,11 @@ class FolderControl:
                 self._say(f"error: {error}")
         if errors and errors != self._errors:
             self._process.metrics.reload_failed()
-            self._say("What these files last held while they were valid is still served.")
+            self._say(LEFT_OUT if self._starting else KEPT)
         elif self._errors and not errors:
             self._say("all files are valid again")
         self._errors = errors
+        self._starting = False
 
 
 async def run(folder: Path, overrides: Overrides, ports: Ports, say: Say) -> None:

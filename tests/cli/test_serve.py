@@ -1,0 +1,259 @@
+"""``mcp-connections serve``: what it serves, what it tells, how it follows its folder, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from fastmcp import Client
+
+from tests.cli.conftest import PATIENCE, Running, manifest, run, start_command
+
+
+async def tools(url: str) -> list[str]:
+    async with Client(url, timeout=PATIENCE) as client:
+        return sorted(tool.name for tool in await client.list_tools())
+
+
+async def call(url: str, name: str) -> dict[str, Any]:
+    async with Client(url, timeout=PATIENCE) as client:
+        result = await client.call_tool_mcp(name, {})
+        answer: dict[str, Any] = json.loads(result.content[0].text)
+        return answer
+
+
+async def pid_of_own_session(url: str, tool: str) -> int:
+    """Open a session, call a tool in it, and leave it open; the pid of the backend that serves it."""
+    headers = {"Accept": "application/json, text/event-stream"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    async with aiohttp.ClientSession(headers=headers) as http:
+        initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        async with http.post(url, json=initialize) as response:
+            session = {"Mcp-Session-Id": response.headers["Mcp-Session-Id"]}
+        request = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool}}
+        async with http.post(url, json=request, headers=session) as response:
+            answer = json.loads((await response.text()).rpartition("data: ")[2])
+    pid: int = json.loads(answer["result"]["content"][0]["text"])["pid"]
+    return pid
+
+
+async def gone(pid: int) -> bool:
+    for _ in range(int(PATIENCE * 10)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            await asyncio.sleep(0.1)
+            continue
+        return True
+    return False
+
+
+async def test_serves_a_folder_and_says_what_is_mounted(folder: Path) -> None:
+    async with start_command("serve", folder, "--port", "0") as serve:
+        url = await serve.endpoint()
+        await serve.said(r"ready +default/alpha +stdio as 'alpha': 2 tools")
+        await serve.said(r"ready +default/beta +stdio as 'beta': 1 tool$")
+        assert await tools(url) == ["alpha_one", "alpha_two", "beta_three"]
+        assert "admin" not in serve.output
+        assert await serve.end() == 0
+
+
+async def test_says_what_failed_and_serves_the_rest(folder: Path) -> None:
+    (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
+    async with start_command("serve", folder, "--port", "0") as serve:
+        await serve.said(r"failed +default/broken +stdio: CommandNotFound: .*/no/such/program")
+        assert await tools(await serve.endpoint()) == ["alpha_one", "alpha_two", "beta_three"]
+
+
+async def test_says_what_was_rejected(folder: Path) -> None:
+    (folder / "gamma.yaml").write_text(manifest("gamma", prefix="beta"))
+    async with start_command("serve", folder, "--port", "0") as serve:
+        await serve.said(r"rejected +default/gamma +PrefixConflict: .*beta")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_and_its_children(folder: Path, number: int) -> None:
+    async with start_command("serve", folder, "--port", "0") as serve:
+        url = await serve.endpoint()
+        await serve.said("ready +default/beta")
+        pid = await pid_of_own_session(url, "beta_three")
+        assert await serve.end(number) == 0
+        assert await gone(pid)
+        assert "Traceback" not in serve.output
+
+
+async def test_a_change_is_served_and_told(folder: Path) -> None:
+    async with start_command("serve", folder, "--port", "0") as serve:
+        url = await serve.endpoint()
+        await serve.said("ready +default/beta")
+        before = await call(url, "beta_three")
+        assert before["variable"] is None
+
+        await serve.said_anew(
+            r"replaced +default/beta +stdio as 'beta': 1 tool",
+            lambda: (folder / "beta.yaml").write_text(manifest("beta", "three", word="changed")),
+        )
+        assert (await call(url, "beta_three"))["variable"] == "changed"
+
+        await serve.said_anew(
+            r"added +default/gamma", lambda: (folder / "gamma.yaml").write_text(manifest("gamma", "four"))
+        )
+        assert "gamma_four" in await tools(url)
+        assert "alpha" not in serve.output
+
+        await serve.said_anew(r"retired +default/gamma +Removed", (folder / "gamma.yaml").unlink)
+        assert "gamma_four" not in await tools(url)
+
+        await serve.said_anew(
+            r"retired +default/alpha +Disabled",
+            lambda: (folder / "alpha.yaml").write_text(manifest("alpha", "one", "two", enabled=False)),
+        )
+        assert await tools(url) == ["beta_three"]
+
+
+async def test_an_invalid_file_is_named_and_changes_nothing(folder: Path) -> None:
+    async with start_command("serve", folder, "--port", "0") as serve:
+        url = await serve.endpoint()
+        await serve.said("ready +default/beta")
+
+        await serve.said_anew(
+            r"error: .*beta\.yaml:\d+:\d+: spec\.enabled: must be true or false",
+            lambda: (folder / "beta.yaml").write_text(manifest("beta", "three", enabled="perhaps")),
+        )
+        await serve.said("What these files last held while they were valid is still served")
+        assert await tools(url) == ["alpha_one", "alpha_two", "beta_three"]
+        assert "reloaded" not in serve.output
+
+        await serve.said_anew(
+            "all files are valid again", lambda: (folder / "beta.yaml").write_text(manifest("beta", "five"))
+        )
+        await serve.said(r"replaced +default/beta")
+        assert await tools(url) == ["alpha_one", "alpha_two", "beta_five"]
+
+
+async def test_an_invalid_file_at_the_start_does_not_keep_the_others_from_being_served(folder: Path) -> None:
+    (folder / "broken.yaml").write_text("kind: McpConnection\nspec: [")
+    async with start_command("serve", folder, "--port", "0") as serve:
+        await serve.said(r"error: .*broken\.yaml:\d+:\d+: is not valid YAML")
+        await serve.said("These files are left out until they are valid")
+        await serve.said(r"ready +default/beta")
+
+
+def test_strict_does_not_start_with_an_invalid_file(folder: Path) -> None:
+    (folder / "broken.yaml").write_text("kind: McpConnection\n")
+    result = run("serve", folder, "--port", "0", "--strict")
+    assert result.returncode == 2
+    assert "broken.yaml" in result.stderr
+    assert "start without --strict" in result.stderr
+
+
+async def test_strict_is_not_ready_until_every_connection_is(folder: Path) -> None:
+    (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
+    async with start_command("serve", folder, "--port", "0", "--strict") as serve, aiohttp.ClientSession() as http:
+        url = (await serve.endpoint()).replace("/mcp", "/readyz")
+        await serve.said("failed +default/broken")
+        async with http.get(url) as response:
+            assert response.status == 503
+        await serve.said_anew(r"retired +default/broken", (folder / "broken.yaml").unlink)
+        async with http.get(url) as response:
+            assert response.status == 200
+
+
+async def test_the_separator_of_the_command_line_wins(folder: Path) -> None:
+    proxy = {
+        "apiVersion": "mcp-connections.io/v1alpha1",
+        "kind": "McpProxy",
+        "metadata": {"name": "default"},
+        "spec": {"separator": ":"},
+    }
+    (folder / "proxy.json").write_text(json.dumps(proxy))
+    async with start_command("serve", folder, "--port", "0", "--separator", ".") as serve:
+        url = await serve.endpoint()
+        await serve.said("ready +default/beta")
+        assert await tools(url) == ["alpha.one", "alpha.two", "beta.three"]
+
+
+def test_a_proxy_setting_that_would_have_no_effect_is_refused(folder: Path) -> None:
+    proxy = {
+        "apiVersion": "mcp-connections.io/v1alpha1",
+        "kind": "McpProxy",
+        "metadata": {"name": "default"},
+        "spec": {"auth": {"jwt": {"issuer": "https://i", "audience": "a", "jwksUri": "https://i/keys"}}},
+    }
+    (folder / "proxy.json").write_text(json.dumps(proxy))
+    result = run("serve", folder, "--port", "0")
+    assert result.returncode == 2
+    assert "McpProxy default/default: NotImplemented: spec.auth.jwt" in result.stderr
+
+
+async def test_log_lines_as_json(folder: Path) -> None:
+    (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
+    async with start_command("serve", folder, "--port", "0", "--log-format", "json", "--log-level", "info") as serve:
+        await serve.said("default/broken")
+        await serve.said("ready +default/beta")
+        await serve.end()
+        records = [json.loads(line) for line in serve.output.splitlines()]
+    assert {"time", "level", "logger", "message"} <= set(records[0])
+    assert any(record["level"] == "WARNING" and "default/broken" in record["message"] for record in records)
+    assert any(record["message"].startswith("endpoint") for record in records)
+
+
+class Admin:
+    """A client of the admin port of a running command."""
+
+    def __init__(self, client: Client[Any]) -> None:
+        self._client = client
+
+    async def __call__(self, tool: str) -> dict[str, Any]:
+        result = await self._client.call_tool(tool, {})
+        assert result.structured_content is not None
+        return result.structured_content
+
+
+async def test_the_admin_port_administers_the_folder(folder: Path) -> None:
+    async with start_command("serve", folder, "--port", "0", "--admin-port", "0") as serve:
+        url = await serve.admin()
+        await serve.said("ready +default/beta")
+        async with Client(f"{url}/admin/mcp", timeout=PATIENCE) as client:
+            await _administer(Admin(client), folder, serve)
+        async with aiohttp.ClientSession() as http, http.get(f"{url}/metrics") as response:
+            assert 'mcp_connections_mounts{state="Ready"} 1.0' in await response.text()
+
+
+async def _administer(admin: Admin, folder: Path, serve: Running) -> None:
+    listed = await admin("list_mounts")
+    assert [(mount["connection"]["name"], mount["ready"]) for mount in listed["mounts"]] == [
+        ("alpha", True),
+        ("beta", True),
+    ]
+    health = await admin("check_health")
+    assert (health["healthy"], health["unhealthy"]) == (2, 0)
+    assert (await admin("plan"))["unchanged"] is True
+    assert [one["name"] for one in (await admin("reload"))["kept"]] == ["alpha", "beta"]
+
+    # What is not valid is told, and leaves everything as it is.
+    await serve.said_anew("error: .*beta.yaml", lambda: (folder / "beta.yaml").write_text("kind: 1"))
+    for tool in ("plan", "reload"):
+        with pytest.raises(Exception, match=r"beta\.yaml:1"):
+            await admin(tool)
+    assert (await admin("check_health"))["healthy"] == 2
+
+    await serve.said_anew(r"retired +default/beta", (folder / "beta.yaml").unlink)
+    assert [one["connection"]["name"] for one in (await admin("list_mounts"))["retired"]] == ["beta"]
+
+
+async def test_the_admin_port_asks_for_its_token(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    options = ["--admin-port", "0", "--admin-token-file", str(tmp_path / "token")]
+    async with start_command("serve", folder, "--port", "0", *options) as serve, aiohttp.ClientSession() as http:
+        url = f"{await serve.admin()}/admin/v1/mounts"
+        async with http.get(url) as response:
+            assert response.status == 401
+        async with http.get(url, headers={"Authorization": "Bearer s3cret"}) as response:
+            assert response.status == 200

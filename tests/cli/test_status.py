@@ -1,0 +1,121 @@
+"""``mcp-connections status``: of one proxy, and of a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mcp_connections.cli.tables import age
+from tests.cli.conftest import manifest, run, start_command
+from tests.cluster.control_plane import ControlPlane
+
+
+async def test_of_one_proxy(folder: Path, tmp_path: Path) -> None:
+    (folder / "gamma.yaml").write_text(manifest("gamma", prefix="beta"))
+    (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
+    (tmp_path / "token").write_text("s3cret")
+    admin = ["--admin-port", "0", "--admin-token-file", str(tmp_path / "token")]
+    async with start_command("serve", folder, "--port", "0", *admin) as serve:
+        url = await serve.admin()
+        await serve.said("ready +default/beta")
+        await serve.said("failed +default/broken")
+        result = await asyncio.to_thread(run, "status", "--url", url, "--token-file", tmp_path / "token")
+    assert result.returncode == 0, result.stderr
+    header, *rows = result.stdout.splitlines()
+    assert header.split() == ["CONNECTION", "PREFIX", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE", "MESSAGE"]
+    table = {row.split()[0]: row for row in rows}
+    assert re.match(r"default/alpha +alpha +stdio +2 +True +Ready +\d+s", table["default/alpha"])
+    assert re.match(
+        r"default/broken +broken +stdio +0 +False +CommandNotFound .*/no/such/program", table["default/broken"]
+    )
+    assert re.match(r"default/gamma +False +PrefixConflict ", table["default/gamma"])
+
+
+def test_of_a_cluster(control_plane: ControlPlane, namespace: str) -> None:
+    proxy = {
+        "apiVersion": "mcp-connections.io/v1alpha1",
+        "kind": "McpProxy",
+        "metadata": {"name": "default", "namespace": namespace},
+    }
+    control_plane.kubectl("apply", "-f", "-", input=json.dumps(proxy))
+    control_plane.kubectl("apply", "-n", namespace, "-f", "-", input=manifest("github"))
+    status = {
+        "conditions": [_condition("Ready", "False", "Unreachable", "cannot connect to github:443")],
+        "mount": {"fingerprint": "f", "prefix": "gh", "transport": "stdio"},
+        "catalog": {"tools": 7},
+    }
+    patch = ["--subresource", "status", "--type", "merge", "-p", json.dumps({"status": status})]
+    control_plane.kubectl("patch", "mcpc", "github", "-n", namespace, *patch)
+    select = ["--kubeconfig", str(control_plane.kubeconfig)]
+
+    result = run("status", "-n", namespace, *select)
+    assert result.returncode == 0, result.stderr
+    assert re.search(rf"^{namespace} +default +0 +0 +0 +Unknown +Unknown +\d+s", result.stdout, re.MULTILINE)
+    row = rf"^{namespace} +github +gh +stdio +7 +False +Unreachable +\d+s +cannot connect to github:443$"
+    assert re.search(row, result.stdout, re.MULTILINE)
+
+    assert re.search(row, run("status", "-A", *select).stdout, re.MULTILINE)
+    empty = run("status", "-n", "kube-public", *select)
+    assert (empty.returncode, empty.stdout) == (0, "No McpProxy and no McpConnection in kube-public.\n")
+
+
+def test_of_a_cluster_that_does_not_answer(dead_kubeconfig: Path) -> None:
+    result = run("status", "--kubeconfig", dead_kubeconfig)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+@pytest.fixture
+def dead_kubeconfig(tmp_path: Path) -> Path:
+    """A cluster that is not there."""
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [cluster],
+                "contexts": [context],
+                "users": [{"name": "u", "user": {}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [
+        (timedelta(seconds=-5), "0s"),
+        (timedelta(seconds=119), "119s"),
+        (timedelta(seconds=121), "2m1s"),
+        (timedelta(minutes=10, seconds=5), "10m"),
+        (timedelta(minutes=119, seconds=59), "119m"),
+        (timedelta(hours=2), "2h"),
+        (timedelta(hours=5, minutes=30), "5h30m"),
+        (timedelta(hours=47), "47h"),
+        (timedelta(days=2), "2d"),
+        (timedelta(days=400), "400d"),
+    ],
+)
+def test_age(passed: timedelta, text: str) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert age(now - passed, now) == text
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
