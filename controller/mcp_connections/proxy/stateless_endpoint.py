@@ -87,7 +87,7 @@ class StatelessEndpoint:
             meta = self._validate(raw_headers, method, message)
             client = self._client(meta)
         except RpcError as error:
-            await send_body(send, _status(error), jsonrpc.failure(bytes(request_id), error))
+            await send_body(send, _status(error.code), jsonrpc.failure(bytes(request_id), error))
             return
         if method == "subscriptions/listen":
             await self._listen(client, bytes(request_id), message, receive, send)
@@ -160,12 +160,10 @@ class StatelessEndpoint:
     ) -> None:
         stream = StatelessStream(client, receive, send, streams=streams, log_level=meta.get(META_LOG_LEVEL))
         client.busy += 1
-        status = 200
         try:
-            body = await self._relay.answer(client, method, request_id, message, stream)
+            body, code = await self._relay.answer(client, method, request_id, message, stream)
         except RpcError as error:
-            status = _status(error)
-            body = jsonrpc.failure(request_id, error)
+            body, code = jsonrpc.failure(request_id, error), error.code
         except asyncio.CancelledError:
             # The client closed the stream, which is how it cancels, or the server stops.
             task = asyncio.current_task()
@@ -176,9 +174,10 @@ class StatelessEndpoint:
         except Exception as error:
             log.exception("%s: unexpected failure", method)
             body = jsonrpc.failure(request_id, RpcError(INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}"))
+            code = INTERNAL_ERROR
         finally:
             client.busy -= 1
-        await stream.finish(body, status)
+        await stream.finish(body, _status(code))
 
     async def _listen(
         self, client: PooledClient, request_id: bytes, message: Envelope, receive: Receive, send: Send
@@ -190,7 +189,7 @@ class StatelessEndpoint:
             await stream.open(jsonrpc.members(message.get("params"), "subscriptions/listen"))
             await stream.run(receive, send)
         except RpcError as error:
-            await send_body(send, _status(error), jsonrpc.failure(request_id, error))
+            await send_body(send, _status(error.code), jsonrpc.failure(request_id, error))
         finally:
             self._listening.discard(stream)
             client.busy -= 1
@@ -203,5 +202,6 @@ class StatelessEndpoint:
         self._relay.cancel_all()
 
 
-def _status(error: RpcError) -> int:
-    return ERROR_CODE_HTTP_STATUS.get(error.code, 200)
+def _status(error_code: int | None) -> int:
+    """The HTTP status of a response, whether the error in it is ours or the backend's (basic/transports)."""
+    return 200 if error_code is None else ERROR_CODE_HTTP_STATUS.get(error_code, 200)

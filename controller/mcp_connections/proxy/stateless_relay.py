@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
@@ -10,7 +10,7 @@ from mcp_connections import __version__
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_capability import can_be_asked
-from mcp_connections.proxy.eras import META_SERVER, STATELESS_VERSION
+from mcp_connections.proxy.eras import META_SERVER, SUPPORTED_VERSIONS
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry
@@ -27,6 +27,13 @@ CACHING: Final = b'"ttlMs":0,"cacheScope":"private"'
 _COMPLETE: Final = Raw(b'"complete"')
 
 
+class Response(NamedTuple):
+    """A whole JSON-RPC response, and the code of its error if it is one: HTTP has a status for some."""
+
+    body: bytes
+    error_code: int | None = None
+
+
 class StatelessRelay:
     """Requests that carry their own version, client and capabilities."""
 
@@ -37,26 +44,27 @@ class StatelessRelay:
 
     async def answer(
         self, client: PooledClient, method: str, request_id: bytes, message: Envelope, stream: StatelessStream
-    ) -> bytes:
-        """The JSON-RPC response to a request that passed validation. Raises RpcError."""
+    ) -> Response:
+        """The response to a request that passed validation. Raises RpcError."""
         if method in ("tools/call", "prompts/get", "resources/read"):
             response = await self._interactive(client, method, message, stream)
         elif method == "completion/complete":
             response = await self._relay.complete(client, message, stream)
         elif method in LISTED:
-            return jsonrpc.result(request_id, await self._list(method, message))
+            return Response(jsonrpc.result(request_id, await self._list(method, message)))
         elif method == "server/discover":
-            return jsonrpc.result(request_id, await self._discover())
+            return Response(jsonrpc.result(request_id, await self._discover()))
         else:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         response["id"] = Raw(request_id)
-        return jsonrpc.encode(_of_this_era(response, method))
+        response = _of_this_era(response, method)
+        return Response(jsonrpc.encode(response), _code_of(response.get("error")))
 
     async def _discover(self) -> bytes:
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
         result: dict[str, Any] = {
             "resultType": "complete",
-            "supportedVersions": [STATELESS_VERSION],
+            "supportedVersions": SUPPORTED_VERSIONS,
             "capabilities": self._relay.capabilities(),
             "ttlMs": 0,
             "cacheScope": "private",
@@ -144,6 +152,16 @@ def _of_this_era(response: Envelope, method: str) -> Envelope:
         members.setdefault("cacheScope", Raw(b'"private"'))
     response["result"] = Raw(jsonrpc.encode(members))
     return response
+
+
+def _code_of(error: Raw | None) -> int | None:
+    if error is None:
+        return None
+    try:
+        code = jsonrpc.decode_any(jsonrpc.decode_envelope(error).get("code", jsonrpc.NULL))
+    except jsonrpc.DecodeError:
+        return None
+    return code if isinstance(code, int) else None
 
 
 def _renumbered(raw: Raw) -> Raw:

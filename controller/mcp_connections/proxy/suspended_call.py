@@ -37,7 +37,8 @@ class SuspendedCall:
     ) -> None:
         self.client = client
         self.digest = digest
-        self.key = f"{_PREFIX}{secrets.token_urlsafe(24)}"
+        self.key = ""
+        """Of the present round: an answer to an earlier one finds nobody."""
         self.expiry: asyncio.TimerHandle | None = None
         self._stream: Scope | None = None
         self._questions: dict[str, tuple[Asker, Raw, Raw]] = {}
@@ -120,6 +121,7 @@ class SuspendedCalls:
         """Keep a call until its client comes back, 600 s at most; the oldest make room."""
         if len(self._calls) >= MAX_SUSPENDED:
             self._forget(next(iter(self._calls))).cancel()
+        call.key = f"{_PREFIX}{secrets.token_urlsafe(24)}"
         self._calls[call.key] = call
         call.expiry = asyncio.get_running_loop().call_later(SUSPENDED_SECONDS, self._expire, call.key)
 
