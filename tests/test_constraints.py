@@ -1,0 +1,52 @@
+"""constraints.txt pins all that an installation for the tests brings along; nothing else decides a version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+LINE = re.compile(r"([A-Za-z0-9._-]+)==([0-9][A-Za-z0-9.+!]*)")
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    matches = [LINE.fullmatch(line) for line in lines if line and not line.startswith("#")]
+    assert all(matches), "every line is name==version: no addresses, no options, no ranges"
+    return {canonical(match[1]): match[2] for match in matches if match}
+
+
+def installed(requirement: Requirement, seen: set[tuple[str, str]], extra: str = "") -> Iterator[tuple[str, str]]:
+    """Name and version of what ``requirement`` brought along, itself included."""
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+        return
+    try:
+        found = distribution(requirement.name)
+    except PackageNotFoundError:
+        return
+    yield canonical(requirement.name), found.version
+    for wanted in sorted(requirement.extras) or [""]:
+        if (canonical(requirement.name), wanted) not in seen:
+            seen.add((canonical(requirement.name), wanted))
+            for line in found.requires or ():
+                yield from installed(Requirement(line), seen, wanted)
+
+
+def test_everything_that_is_installed_is_pinned() -> None:
+    tree = dict(installed(Requirement("mcp-connections[dev]"), set()))
+    del tree["mcp-connections"]
+    assert len(tree) > 50, "the tree of requirements was not walked"
+    pinned = pins()
+    assert {name: version for name, version in tree.items() if pinned.get(name) != version} == {}
+
+
+def test_what_builds_the_package_is_pinned() -> None:
+    assert "hatchling" in pins()
