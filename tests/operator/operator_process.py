@@ -14,10 +14,11 @@ from tests.operator.kubelet import SOURCE_ROOT
 
 
 class OperatorProcess:
-    """``mcp-connections operator`` for one namespace."""
+    """``mcp-connections operator`` for one namespace, or with None for all of them."""
 
-    def __init__(self, namespace: str, kubeconfig: Path, log: Path, *arguments: str) -> None:
-        self._arguments = ("--namespace", namespace, "--liveness-port", "0", *arguments)
+    def __init__(self, namespace: str | None, kubeconfig: Path, log: Path, *arguments: str) -> None:
+        served = ("--namespace", namespace) if namespace is not None else ()
+        self._arguments = (*served, "--liveness-port", "0", *arguments)
         self._kubeconfig = kubeconfig
         self.log = log
         self.process: asyncio.subprocess.Process | None = None

@@ -256,3 +256,21 @@ async def test_a_strict_proxy_is_available_only_while_every_connection_is_ready(
     await world.until(
         PROXY, "default", lambda live: condition(live, "Available").get("status") == "True", what="Available=True"
     )
+
+
+async def test_a_large_connection_is_served_and_its_inline_values_are_shown_nowhere(
+    world: World, backend: Backend
+) -> None:
+    header = {"name": "X-Inline", "value": "do-not-show-this"}
+    large = {"padding": "x" * 200_000}
+    await world.apply(proxy())
+    manifest = connection("notes", backend.url, metadata=large, http={"headers": [header]})
+    await world.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(manifest))
+
+    live = await world.until_ready("notes")
+
+    assert await world.call("notes_echo", text="large") == "large"
+    shown = json.dumps(live["status"]) + (await world.kubectl("get", "events,mcpp", "-o", "yaml")).stdout
+    shown += world.operator.log.read_text() + world.kubelet.ready_pods[0].log.read_text()
+    assert "do-not-show-this" not in shown
+    assert "annotations" not in live["metadata"]

@@ -56,12 +56,18 @@ class World:
         return await self._get(PROXY, name)
 
     async def until(
-        self, kind: Kind, name: str, holds: Callable[[Object], bool], *, what: str = "what was waited for"
+        self,
+        kind: Kind,
+        name: str,
+        holds: Callable[[Object], bool],
+        *,
+        what: str = "what was waited for",
+        timeout: float = TIMEOUT,
     ) -> Object:
         """Wait until ``holds`` of the object."""
         last: Object | None = None
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(timeout):
                 while True:
                     last = await self.cluster.get(kind, self.namespace, name)
                     if last is not None and holds(last):
