@@ -1,0 +1,50 @@
+"""The README claims what is there: reasons, commands, options, unsupported fields, ports."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from mcp_connections.api.reasons import ProxyReason, Reason
+from mcp_connections.api.support import CONNECTION_FIELDS, PROXY_FIELDS
+from mcp_connections.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+CODE = [*re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL), *re.findall(r"`([^`\n]+)`", README)]
+KUBECTL_OPTIONS = {"--for", "--server-side"}
+
+
+@pytest.mark.parametrize("reason", sorted({*Reason, *ProxyReason}))
+def test_every_reason_is_explained(reason: str) -> None:
+    assert f"`{reason}`" in README
+
+
+def test_every_command_that_is_shown_exists() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    shown = {command for code in CODE for command in re.findall(r"mcp-connections ([a-z]+)", code)}
+    assert shown
+    assert shown <= set(commands)
+
+
+def test_every_option_that_is_named_exists() -> None:
+    options = {
+        option
+        for command in get_command(app).commands.values()  # type: ignore[attr-defined]
+        for parameter in command.params
+        for option in parameter.opts
+    }
+    named = {option for code in CODE for option in re.findall(r"(?<!\S)--[a-z-]+", code)} - KUBECTL_OPTIONS
+    assert named
+    assert named <= options
+
+
+def test_fields_without_effect_are_marked_and_no_others() -> None:
+    rows = [line.partition("*not yet*")[2] for line in README.splitlines() if line.startswith("|")]
+    marked = {
+        name for row in rows for name in re.findall(r"`(\w+)(?:\[\]|\{\})?`", row.rpartition("|")[0].rpartition("|")[0])
+    }
+    assert marked == {field.rpartition(".")[2] for field in (*CONNECTION_FIELDS, *PROXY_FIELDS)}
