@@ -99,7 +99,7 @@ async def running_proxy(**settings: Any) -> AsyncIterator[RunningProxy]:
             yield proxy
         finally:
             await proxy.aclose()
-            process.sessions.close_streams()
+            process.app.close_streams()
             await http.close()
             await process.registry.aclose()
 

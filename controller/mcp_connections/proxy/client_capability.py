@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcp_connections.proxy.jsonrpc import METHOD_NOT_FOUND, RpcError
+from mcp_connections.proxy import jsonrpc
+from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
 CAPABILITY_OF: Final = {
     "sampling/createMessage": "sampling",
@@ -14,12 +16,27 @@ CAPABILITY_OF: Final = {
 }
 
 
-def refusal(method: str, capabilities: Mapping[str, Any]) -> RpcError | None:
+def refusal(method: str, message: Envelope, capabilities: Mapping[str, Any]) -> RpcError | None:
     """The error for a backend that asks what the client cannot answer; None where it may ask."""
     capability = CAPABILITY_OF.get(method)
-    if capability is None or capability in capabilities:
+    if capability is None:
         return None
-    return RpcError(METHOD_NOT_FOUND, f"the client does not support {method}: it did not declare {capability!r}")
+    if capability not in capabilities:
+        return RpcError(METHOD_NOT_FOUND, f"the client does not support {method}: it did not declare {capability!r}")
+    declared = capabilities[capability]
+    if capability == "elicitation" and _is_by_url(message) and not (isinstance(declared, dict) and "url" in declared):
+        # A client that does not know the mode would show an empty form, and its user would consent to nothing
+        # (client/elicitation, Capabilities: an empty object stands for forms alone).
+        return RpcError(INVALID_PARAMS, "the client does not support elicitation in mode 'url': it declared only forms")
+    return None
+
+
+def _is_by_url(message: Envelope) -> bool:
+    try:
+        mode = jsonrpc.decode_envelope(message.get("params", jsonrpc.NULL)).get("mode", jsonrpc.NULL)
+        return jsonrpc.decode_str(mode) == "url"
+    except jsonrpc.DecodeError:
+        return False
 
 
 def can_be_asked(capabilities: Mapping[str, Any]) -> bool:

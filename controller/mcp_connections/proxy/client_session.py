@@ -103,7 +103,7 @@ class ClientSession:
 
     def ask(self, asker: Asker, method: str, message: Envelope, scope: Scope | None) -> None:
         """Pass a backend's request on, under an id of our own, and remember whose it is."""
-        if (error := self._refusal(method)) is not None:
+        if (error := self._refusal(method, message)) is not None:
             asker.respond(message["id"], "error", error.body())
             return
         self._asked += 1
@@ -112,9 +112,11 @@ class ClientSession:
         message["id"] = Raw(jsonrpc.encode(question))
         (scope or self).deliver(jsonrpc.encode(message))
 
-    def _refusal(self, method: str) -> jsonrpc.RpcError | None:
-        if (undeclared := refusal(method, self.capabilities)) is not None:
+    def _refusal(self, method: str, message: Envelope) -> jsonrpc.RpcError | None:
+        if (undeclared := refusal(method, message, self.capabilities)) is not None:
             return undeclared
+        if len(self._questions) >= MAX_QUESTIONS:
+            self._questions = {key: asked for key, asked in self._questions.items() if asked[0].waiting}
         if len(self._questions) >= MAX_QUESTIONS:
             return jsonrpc.RpcError(
                 jsonrpc.INTERNAL_ERROR, f"the client has {MAX_QUESTIONS} unanswered requests; ask again later"

@@ -90,6 +90,8 @@ class Endpoint:
                 await send_body(send, 405, jsonrpc.failure(b"null", error), [allowed])
         except _Refusal as refusal:
             await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
+        except RpcError as error:  # of a notification, which has no id to answer to
+            await send_body(send, 400, jsonrpc.failure(b"null", error))
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get(b"host", b"")

@@ -55,7 +55,7 @@ class PooledClient:
 
     def ask(self, asker: Asker, method: str, message: Envelope, scope: Scope | None) -> None:
         """Turn a backend's request into a question in the answer to the client's own request."""
-        error = refusal(method, self.capabilities)
+        error = refusal(method, message, self.capabilities)
         request = next((each for each in self.interactive if each is scope), None) or self._only_one()
         if error is None and request is None:
             error = RpcError(

@@ -191,6 +191,10 @@ class _Answer:
         self._future = future
         self._label = label
 
+    @property
+    def waiting(self) -> bool:
+        return not self._future.done()
+
     def respond(self, request_id: Raw, member: str, body: bytes) -> None:
         if self._future.done():
             return

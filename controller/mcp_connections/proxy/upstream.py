@@ -53,6 +53,10 @@ class Scope(Protocol):
 class Asker(Protocol):
     """Who put a question to a client and awaits the answer."""
 
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is still of use."""
+
     def respond(self, request_id: Raw, member: str, body: bytes) -> None:
         """Answer the question ``request_id``; ``member`` is "result" or "error"."""
 
@@ -186,6 +190,11 @@ class UpstreamSession(ABC):
         """Send a notification, or a response, in the background: nobody waits for its fate."""
         if self.fault is None:
             self._spawn(self._send(message))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the backend can still be answered."""
+        return self.fault is None
 
     def respond(self, request_id: Raw, member: str, body: bytes) -> None:
         """Answer a request of the backend; ``member`` is "result" or "error"."""
