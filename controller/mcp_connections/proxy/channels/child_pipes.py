@@ -3,8 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from typing import IO, cast
+
+
+class PipeEnd:
+    """This side's end of a pipe, as the event loops want it: something with a number that can be closed.
+
+    Not a Python file, because uvloop closes the number and then the file too, or leaves that to the garbage
+    collector where the pipe ended while it was taken over. By then the number may be another thread's file.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._identity = self._look()
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._number
+
+    def close(self) -> None:
+        """Close the pipe, unless the event loop did. May be called at any time and more than once."""
+        if self._identity is not None and self._look() == self._identity:
+            os.close(self._number)
+        self._identity = None
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            status = os.fstat(self._number)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def as_file(self) -> IO[bytes]:
+        """The type that the event loops declare; they use no more of it than there is."""
+        return cast("IO[bytes]", self)
 
 
 class InputPipe(asyncio.BaseProtocol):
@@ -17,14 +51,9 @@ class InputPipe(asyncio.BaseProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
 
-    async def connect(self, file: IO[bytes]) -> None:
+    async def connect(self, end: PipeEnd) -> None:
         """Take over the pipe."""
-        await asyncio.get_running_loop().connect_write_pipe(lambda: self, file)
-
-    @property
-    def connected(self) -> bool:
-        """Whether the pipe was taken over."""
-        return self._transport is not None
+        await asyncio.get_running_loop().connect_write_pipe(lambda: self, end.as_file())
 
     async def write(self, message: bytes) -> bool:
         """Write as soon as the pipe takes it. False where it is closed; nothing was written then, nor is it if the
@@ -38,13 +67,13 @@ class InputPipe(asyncio.BaseProtocol):
 
     def close(self) -> None:
         """Let the child see the end of its input, once it has read what was written."""
-        if self._transport is not None:
+        if self._transport is not None and not self.closed.done():
             self._transport.close()
         self._writable.set()
 
     def abort(self) -> None:
         """Close now, whatever is unread."""
-        if self._transport is not None:
+        if self._transport is not None and not self.closed.done():
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -70,18 +99,13 @@ class OutputPipe(asyncio.Protocol):
         self._take = take
         self._transport: asyncio.ReadTransport | None = None
 
-    async def connect(self, file: IO[bytes]) -> None:
+    async def connect(self, end: PipeEnd) -> None:
         """Take over the pipe and start reading."""
-        await asyncio.get_running_loop().connect_read_pipe(lambda: self, file)
-
-    @property
-    def connected(self) -> bool:
-        """Whether the pipe was taken over."""
-        return self._transport is not None
+        await asyncio.get_running_loop().connect_read_pipe(lambda: self, end.as_file())
 
     def abort(self) -> None:
         """Stop reading."""
-        if self._transport is not None:
+        if self._transport is not None and not self.closed.done():
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

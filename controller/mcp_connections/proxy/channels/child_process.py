@@ -18,12 +18,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final, NamedTuple
 
 from mcp_connections.mounts.spec import StdioServer
 from mcp_connections.proxy.channel import ChannelError, CommandNotFound, Unreachable
+from mcp_connections.proxy.channels.child_pipes import PipeEnd
 
 log = logging.getLogger(__name__)
 
@@ -61,18 +62,14 @@ _running: dict[int, int] = {}
 class ChildProcess:
     """A started child. Belongs to the event loop that started it.
 
-    ``exited`` is done when the leader has ended and was reaped; ``stdin``, ``stdout`` and ``stderr`` are the parent's
-    ends of the pipes, unbuffered.
+    ``exited`` is done when the leader has ended and was reaped.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
+    def __init__(self, process: subprocess.Popen[bytes], stdin: PipeEnd, stdout: PipeEnd, stderr: PipeEnd) -> None:
         self.pid = process.pid
-        self.stdin: IO[bytes] = process.stdin
-        self.stdout: IO[bytes] = process.stdout
-        self.stderr: IO[bytes] = process.stderr
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
         self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._process = process
         self._pidfd: int | None = None
@@ -186,20 +183,37 @@ def spawn(server: StdioServer, where: str) -> ChildProcess:
         raise CommandNotFound(f"{where}: the command is empty; set transport.stdio.command", executed=False)
     environment = child_environment(server.env)
     try:
-        return ChildProcess(
-            subprocess.Popen(
+        with ExitStack() as ours, ExitStack() as theirs:
+            stdin = _pipe(ours, theirs, child_reads=True)
+            stdout = _pipe(ours, theirs, child_reads=False)
+            stderr = _pipe(ours, theirs, child_reads=False)
+            process = subprocess.Popen(
                 server.command,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdin=stdin.child,
+                stdout=stdout.child,
+                stderr=stderr.child,
                 cwd=server.working_dir,
                 env=environment,
                 start_new_session=True,
             )
-        )
+            ours.pop_all()
     except (OSError, ValueError) as error:
         raise _not_started(server, environment, where, error) from None
+    return ChildProcess(process, stdin.own, stdout.own, stderr.own)
+
+
+class _Pipe(NamedTuple):
+    own: PipeEnd
+    child: int
+
+
+def _pipe(ours: ExitStack, theirs: ExitStack, *, child_reads: bool) -> _Pipe:
+    read, write = os.pipe()
+    own, child = (write, read) if child_reads else (read, write)
+    pipe = _Pipe(PipeEnd(own), child)
+    ours.callback(pipe.own.close)
+    theirs.callback(os.close, child)
+    return pipe
 
 
 def child_environment(configured: Mapping[str, str], inherited: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -134,19 +134,17 @@ class StdioChannel(DuplexChannel):
         child = self._child
         if child is None:
             return
-        pipes = ((self._stdin, child.stdin), (self._stdout, child.stdout), (self._stderr, child.stderr))
-        for pipe, file in pipes:
-            if pipe is None or not pipe.connected:
-                file.close()
         if self._stdin is not None:
             self._stdin.close()
         try:
             await child.end()
         finally:
-            for pipe, _ in pipes:
+            for pipe in (self._stdin, self._stdout, self._stderr):
                 if pipe is not None:
                     pipe.abort()
             await asyncio.sleep(0)  # transports close their files on the next turn of the loop
+            for end in (child.stdin, child.stdout, child.stderr):
+                end.close()
 
 
 _CODES: Final = {126: " (a command that cannot be executed)", 127: " (a command that was not found)"}

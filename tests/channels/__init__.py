@@ -1,0 +1,1 @@
+"""Channels against real processes and real servers."""
