@@ -73,12 +73,14 @@ class Endpoint:
             await send_body(send, 404, b'{"error":"not found; the MCP endpoint is /mcp"}')
 
     async def _mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: Headers = dict(scope["headers"])
+        # A field's value does not include the blanks around it (RFC 9110, section 5.5), but httptools leaves them.
+        fields = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        headers: Headers = dict(fields)
         method = scope["method"]
         try:
             self._check_host(headers)
             if method == "POST":
-                await self._post(scope["headers"], headers, receive, send)
+                await self._post(fields, headers, receive, send)
             elif method == "GET":
                 await self._get(headers, receive, send)
             elif method == "DELETE":
