@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -429,7 +430,7 @@ async def other_server(make_backend: Any) -> Any:
 async def test_compressed_answers_are_decoded_and_only_those_that_can_be(
     proxy: RunningProxy, backend: ScriptedBackend
 ) -> None:
-    encodings = {"gzip": gzip.compress, "deflate": zlib.compress, "br": bytes}
+    encodings: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress, "br": bytes}
     order = iter(encodings)
 
     async def compress(seen: Seen) -> HttpAnswer | None:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_session import ClientSession, SessionTable, TooManySessions
-from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
+from mcp_connections.proxy.eras import STATELESS_VERSION, SUPPORTED_VERSIONS, UNSUPPORTED_VERSION
 from mcp_connections.proxy.event_stream import PING, encode_event
 from mcp_connections.proxy.host_guard import HostGuard
 from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 MAX_BATCH: Final = 100
 RETRY_AFTER: Final = (b"retry-after", b"5")
+_ID_STARTS: Final = tuple(b"%c" % mark for mark in b'"-0123456789')
+"""How the JSON of a request's id begins (2025-11-25, basic/index, Requests: never null)."""
 
 Headers = dict[bytes, bytes]
 
@@ -138,6 +140,8 @@ class Endpoint:
         elif request_id is None:
             self._notified(self._session(headers), method, message)
             await send_body(send, 202, b"")
+        elif not bytes(request_id).startswith(_ID_STARTS):
+            raise _Refusal(400, INVALID_REQUEST, "the id of a request must be a string or a number")
         elif method == "initialize":
             await self._initialize(bytes(request_id), message, send)
         else:
@@ -166,7 +170,12 @@ class Endpoint:
 
     def _session(self, headers: Headers) -> ClientSession:
         version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        if version and version not in HANDSHAKE_VERSIONS:
+        if version and version not in SUPPORTED_VERSIONS:
+            supported = list(SUPPORTED_VERSIONS)
+            refusal = f"unsupported protocol version {version}; supported are {', '.join(supported)}"
+            data = {"supported": supported, "requested": version}
+            raise _Refusal(400, UNSUPPORTED_VERSION, refusal, data=data)
+        if version == STATELESS_VERSION:
             refusal = f"GET and DELETE do not exist in protocol version {version}; send every message with POST"
             raise _Refusal(405, INVALID_REQUEST, refusal, (b"allow", b"POST"))
         session_id = headers.get(b"mcp-session-id")
@@ -183,6 +192,10 @@ class Endpoint:
             version = negotiate(jsonrpc.string_member(params, "protocolVersion", "initialize"))
             capabilities = jsonrpc.members(params.get("capabilities"), "initialize: params.capabilities")
             declared: dict[str, Any] = {name: jsonrpc.decode_any(raw) for name, raw in capabilities.items()}
+        except jsonrpc.DecodeError as error:
+            malformed = RpcError(jsonrpc.INVALID_PARAMS, f"initialize: params.capabilities: {error}")
+            await send_body(send, 400, jsonrpc.failure(request_id, malformed))
+            return
         except RpcError as error:
             await send_body(send, 400, jsonrpc.failure(request_id, error))
             return
