@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from mcp_connections.proxy import lenient_json
 from mcp_connections.proxy.channel import Envelope
 
 T = TypeVar("T")
@@ -30,22 +31,28 @@ Decode = Callable[[bytes | msgspec.Raw], T]
 DecodeError = msgspec.MsgspecError
 
 
-def _bounded(decode: Decode[T]) -> Decode[T]:
-    """``decode`` for which text nested too deeply is just one more kind of bad text."""
+def _or(strict: Decode[T], lenient: Decode[T]) -> Decode[T]:
+    """``strict``, and where that fails ``lenient``; text nested too deeply is just one more kind of bad text."""
 
-    def decode_bounded(raw: bytes | msgspec.Raw) -> T:
+    def decode(raw: bytes | msgspec.Raw) -> T:
         try:
-            return decode(raw)
+            return strict(raw)
+        except DecodeError as error:
+            try:
+                return lenient(raw)
+            except (ValueError, RecursionError):
+                raise error from None
         except RecursionError:
             raise msgspec.DecodeError("it is nested too deeply") from None
 
-    return decode_bounded
+    return decode
 
 
-decode_envelope: Decode[Envelope] = _bounded(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
-decode_items: Decode[list[msgspec.Raw]] = _bounded(msgspec.json.Decoder(list[msgspec.Raw]).decode)
+decode_envelope: Decode[Envelope] = _or(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, lenient_json.members)
+decode_items: Decode[list[msgspec.Raw]] = _or(msgspec.json.Decoder(list[msgspec.Raw]).decode, lenient_json.items)
 decode_str: Decode[str] = msgspec.json.Decoder(str).decode
-decode_any: Decode[Any] = _bounded(msgspec.json.Decoder(Any).decode)
+decode_any: Decode[Any] = _or(msgspec.json.Decoder(Any).decode, lenient_json.value)
+"""To look at a value: what it gives need not encode to the same text again."""
 encode = msgspec.json.Encoder().encode
 
 

@@ -22,6 +22,7 @@ from starlette.types import Receive, Send
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.envelope import NAME_MEMBER
 from mcp_connections.proxy.eras import (
     HANDSHAKE_VERSIONS,
@@ -46,8 +47,7 @@ from mcp_connections.proxy.upstream import Hello
 
 log = logging.getLogger(__name__)
 
-ANONYMOUS: Final = ""
-"""The principal of clients that do not say who they are."""
+_PROTOCOL_META: Final = (META_VERSION, META_CLIENT, META_CAPABILITIES)
 
 Headers = Mapping[bytes, bytes]
 
@@ -71,7 +71,14 @@ class StatelessEndpoint:
         self._listening: set[ListenStream] = set()
 
     async def post(
-        self, raw_headers: list[tuple[bytes, bytes]], message: Envelope, receive: Receive, send: Send, *, streams: bool
+        self,
+        raw_headers: list[tuple[bytes, bytes]],
+        principal: Principal,
+        message: Envelope,
+        receive: Receive,
+        send: Send,
+        *,
+        streams: bool,
     ) -> None:
         """Answer one POST. ``streams``: the client accepts text/event-stream."""
         method = jsonrpc.method_of(message)
@@ -84,29 +91,41 @@ class StatelessEndpoint:
             await send_body(send, 400, jsonrpc.failure(b"null", error))
             return
         try:
-            meta = self._validate(raw_headers, method, message)
-            client = self._client(meta)
+            meta = self._validate(raw_headers, principal, method, message)
+            client = self._pool.get(principal, _hello(meta))
+            log_level = _log_level(meta)
+        except jsonrpc.DecodeError as error:
+            bad = RpcError(INVALID_PARAMS, f"{method}: params cannot be read: {error}")
+            await send_body(send, _status(bad.code), jsonrpc.failure(bytes(request_id), bad))
+            return
         except RpcError as error:
             await send_body(send, _status(error.code), jsonrpc.failure(bytes(request_id), error))
             return
         if method == "subscriptions/listen":
             await self._listen(client, bytes(request_id), message, receive, send)
         else:
-            await self._request(client, method, bytes(request_id), message, meta, receive, send, streams=streams)
+            stream = StatelessStream(client, receive, send, streams=streams, log_level=log_level)
+            await self._request(client, method, bytes(request_id), message, stream)
 
     # validation
 
-    def _validate(self, raw_headers: list[tuple[bytes, bytes]], method: str, message: Envelope) -> dict[str, Any]:
-        """The request's decoded ``_meta``. Raises RpcError (basic/transports/streamable-http, Server Validation)."""
+    def _validate(
+        self, raw_headers: list[tuple[bytes, bytes]], principal: Principal, method: str, message: Envelope
+    ) -> dict[str, Raw]:
+        """The request's ``_meta``. Raises RpcError (basic/transports/streamable-http, Server Validation)."""
         pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw_headers]
         if (twice := find_duplicated_routing_header(pairs)) is not None:
             raise RpcError(HEADER_MISMATCH, f"the header {twice} was sent more than once")
         headers = dict(pairs)
         params = jsonrpc.members(message.get("params"), method)
         shallow: dict[str, Any] = {}
-        for member in ("_meta", NAME_MEMBER.get(method)):
-            if member is not None and member in params:
-                shallow[member] = jsonrpc.decode_any(params[member])
+        name = NAME_MEMBER.get(method)
+        if name is not None and name in params:
+            shallow[name] = jsonrpc.decode_any(params[name])
+        meta: dict[str, Raw] = {}
+        if "_meta" in params:
+            meta = jsonrpc.members(params["_meta"], f"{method}: params._meta")
+            shallow["_meta"] = {key: jsonrpc.decode_any(meta[key]) for key in _PROTOCOL_META if key in meta}
         version = headers.get("mcp-protocol-version")
         if version is not None and version not in SUPPORTED_VERSIONS:
             raise RpcError(
@@ -118,12 +137,13 @@ class StatelessEndpoint:
         if isinstance(verdict, InboundLadderRejection):
             raise RpcError(verdict.code, verdict.message, verdict.data)
         if method == "tools/call" and isinstance(shallow.get("name"), str):
-            self._validate_argument_headers(shallow["name"], params, headers)
-        meta: dict[str, Any] = shallow["_meta"]
+            self._validate_argument_headers(principal, shallow["name"], params, headers)
         return meta
 
-    def _validate_argument_headers(self, name: str, params: dict[str, Raw], headers: dict[str, str]) -> None:
-        target = self._registry.aggregate.targets["tool"].get(name)
+    def _validate_argument_headers(
+        self, principal: Principal, name: str, params: dict[str, Raw], headers: dict[str, str]
+    ) -> None:
+        target = self._registry.view(principal).targets["tool"].get(name)
         schema = target.owner.schema_with_headers(target.own) if target is not None else None
         if schema is None:
             return
@@ -133,17 +153,6 @@ class StatelessEndpoint:
             if rejection is not None:
                 raise RpcError(rejection.code, rejection.message, rejection.data)
 
-    def _client(self, meta: dict[str, Any]) -> PooledClient:
-        info = meta.get(META_CLIENT)
-        hello = Hello(
-            client_info=PROXY_HELLO.client_info if info is None else jsonrpc.encode(info),
-            capabilities=jsonrpc.encode(meta[META_CAPABILITIES]),
-        )
-        level = meta.get(META_LOG_LEVEL)
-        if level is not None and level not in LOG_LEVELS:
-            raise RpcError(INVALID_PARAMS, f"params._meta[{META_LOG_LEVEL!r}] must be one of {', '.join(LOG_LEVELS)}")
-        return self._pool.get(ANONYMOUS, hello)
-
     # answers
 
     async def _request(
@@ -152,13 +161,8 @@ class StatelessEndpoint:
         method: str,
         request_id: bytes,
         message: Envelope,
-        meta: dict[str, Any],
-        receive: Receive,
-        send: Send,
-        *,
-        streams: bool,
+        stream: StatelessStream,
     ) -> None:
-        stream = StatelessStream(client, receive, send, streams=streams, log_level=meta.get(META_LOG_LEVEL))
         client.busy += 1
         try:
             body, code = await self._relay.answer(client, method, request_id, message, stream)
@@ -200,6 +204,22 @@ class StatelessEndpoint:
         for stream in tuple(self._listening):
             stream.stop()
         self._relay.cancel_all()
+
+
+def _hello(meta: Mapping[str, Raw]) -> Hello:
+    info = meta.get(META_CLIENT, jsonrpc.NULL)
+    return Hello(
+        client_info=PROXY_HELLO.client_info if bytes(info) == b"null" else bytes(info),
+        capabilities=bytes(meta[META_CAPABILITIES]),
+    )
+
+
+def _log_level(meta: Mapping[str, Raw]) -> str | None:
+    raw = meta.get(META_LOG_LEVEL)
+    level = None if raw is None else jsonrpc.decode_any(raw)
+    if level is not None and level not in LOG_LEVELS:
+        raise RpcError(INVALID_PARAMS, f"params._meta[{META_LOG_LEVEL!r}] must be one of {', '.join(LOG_LEVELS)}")
+    return level
 
 
 def _status(error_code: int | None) -> int:

@@ -51,31 +51,31 @@ class StatelessRelay:
         elif method == "completion/complete":
             response = await self._relay.complete(client, message, stream)
         elif method in LISTED:
-            return Response(jsonrpc.result(request_id, await self._list(method, message)))
+            return Response(jsonrpc.result(request_id, await self._list(client, method, message)))
         elif method == "server/discover":
-            return Response(jsonrpc.result(request_id, await self._discover()))
+            return Response(jsonrpc.result(request_id, await self._discover(client)))
         else:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         response["id"] = Raw(request_id)
         response = _of_this_era(response, method)
         return Response(jsonrpc.encode(response), _code_of(response.get("error")))
 
-    async def _discover(self) -> bytes:
+    async def _discover(self, client: PooledClient) -> bytes:
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
         result: dict[str, Any] = {
             "resultType": "complete",
             "supportedVersions": SUPPORTED_VERSIONS,
-            "capabilities": self._relay.capabilities(),
+            "capabilities": self._relay.capabilities(client.principal),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": {META_SERVER: SERVER_INFO},
         }
-        if instructions := self._relay.instructions():
+        if instructions := self._relay.instructions(client.principal):
             result["instructions"] = instructions
         return jsonrpc.encode(result)
 
-    async def _list(self, method: str, message: Envelope) -> bytes:
-        whole = await self._relay.list(LISTED[method], message)
+    async def _list(self, client: PooledClient, method: str, message: Envelope) -> bytes:
+        whole = await self._relay.list(client, LISTED[method], message)
         stamp = jsonrpc.encode({META_SERVER: SERVER_INFO})
         return b'%s,"resultType":"complete",%s,"_meta":%s}' % (whole[:-1], CACHING, stamp)
 
@@ -88,7 +88,7 @@ class StatelessRelay:
         digest = digest_of(method, params)
         call = self._resumed(client, digest, params)
         if call is None:
-            mount = self._relay.owner(method, params)
+            mount = self._relay.owner(client, method, params)
             if mount is None or not can_be_asked(client.capabilities) or await mount.is_stateless_for(client):
                 return await self._plain(client, method, message, stream, mount)
             call = SuspendedCall(
@@ -140,17 +140,19 @@ def _of_this_era(response: Envelope, method: str) -> Envelope:
             response["error"] = _renumbered(error)
         return response
     result = response.get("result")
-    if result is None or (b'"resultType"' in bytes(result) and method != "resources/read"):
+    if result is None:
         return response
     try:
         members = jsonrpc.decode_envelope(result)
     except jsonrpc.DecodeError:
         return response
+    given = len(members)
     members.setdefault("resultType", _COMPLETE)
     if method == "resources/read" and bytes(members["resultType"]) == bytes(_COMPLETE):
         members.setdefault("ttlMs", Raw(b"0"))
         members.setdefault("cacheScope", Raw(b'"private"'))
-    response["result"] = Raw(jsonrpc.encode(members))
+    if len(members) > given:
+        response["result"] = Raw(jsonrpc.encode(members))
     return response
 
 

@@ -28,8 +28,13 @@ class StatelessStream(RequestStream[PooledClient]):
             super().deliver(message)
 
     def _wants_log(self, message: bytes) -> bool:
-        decoded = jsonrpc.decode_any(message)
-        if decoded.get("method") != "notifications/message":
+        decoded = jsonrpc.decode_envelope(message)
+        if jsonrpc.method_of(decoded) != "notifications/message":
             return True
-        level = decoded.get("params", {}).get("level")
-        return self.log_level is not None and reaches(level, self.log_level)
+        if self.log_level is None:
+            return False
+        try:
+            level = jsonrpc.decode_envelope(decoded.get("params", jsonrpc.NULL)).get("level", jsonrpc.NULL)
+            return reaches(jsonrpc.decode_any(level), self.log_level)
+        except jsonrpc.DecodeError:
+            return False
