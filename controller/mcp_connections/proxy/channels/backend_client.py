@@ -7,7 +7,9 @@ Redirects stay within the origin, because configured headers must not follow the
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import ssl
 import weakref
 from contextlib import suppress
 from typing import Any, Final
@@ -50,6 +52,11 @@ def secrets_of(server: HttpServer) -> list[str]:
         return [*server.headers.values()]
     arguments = [value for _, value in parse_qsl(parts.query)]
     return [*server.headers.values(), unquote(parts.password or ""), parts.query, *arguments]
+
+
+def same_origin(one: URL, other: URL) -> bool:
+    """Whether the URLs have the same scheme, host and port (RFC 6454). Raises ValueError for a port that is none."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
 class BackendClient:
@@ -152,7 +159,7 @@ async def _same_origin_only(
         return response
     try:
         target = request.url.join(URL(location))
-        allowed = target.origin() == request.url.origin() and (response.status in (307, 308) or request.method == "GET")
+        allowed = same_origin(target, request.url) and (response.status in (307, 308) or request.method == "GET")
     except ValueError:
         allowed = False
     if not allowed:
@@ -184,7 +191,7 @@ def fault_of(error: BaseException, where: str, *, connecting: bool) -> ChannelEr
         text = f"cannot connect: {_reason(error)}; check that it is up and listens at this address"
     elif isinstance(error, TimeoutError):
         kind, text = TimedOut, "no answer in time; check that it is up, or allow it more time"
-    elif isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError):
+    elif isinstance(error, aiohttp.ClientResponseError):
         kind, text = ProtocolViolation, f"the answer is not readable HTTP ({_reason(error)})"
     else:
         text = f"the connection broke ({_reason(error)})"
@@ -193,7 +200,11 @@ def fault_of(error: BaseException, where: str, *, connecting: bool) -> ChannelEr
 
 def _reason(error: BaseException) -> str:
     cause = getattr(error, "os_error", error)
-    return getattr(cause, "strerror", None) or getattr(cause, "message", None) or str(cause) or type(cause).__name__
+    if isinstance(cause, ssl.SSLError):
+        return cause.reason or str(cause)
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
+        return os.strerror(cause.errno)  # asyncio's own text repeats the address instead
+    return getattr(cause, "message", None) or str(cause) or type(cause).__name__
 
 
 def refusal(status: int, where: str, excerpt: str = "") -> ChannelError:

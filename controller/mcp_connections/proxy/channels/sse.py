@@ -33,6 +33,7 @@ from mcp_connections.proxy.channels.backend_client import (
     excerpt_of,
     fault_of,
     refusal,
+    same_origin,
     secrets_of,
     shown_url,
 )
@@ -66,6 +67,7 @@ class SseChannel(DuplexChannel):
         )
         self._server = server
         self._client: BackendClient | None = None
+        self._stream: aiohttp.ClientResponse | None = None
         self._reader: asyncio.Task[None] | None = None
         self._endpoint: asyncio.Future[URL] | None = None
         self._posts: set[asyncio.Task[None]] = set()
@@ -75,7 +77,7 @@ class SseChannel(DuplexChannel):
     async def _connect(self) -> None:
         client = self._client = await connect_client(self._server, self._where, self._connect_timeout)
         try:
-            response = await client.session.get(
+            response = self._stream = await client.session.get(
                 client.base,
                 headers={"Accept": "text/event-stream", "Cache-Control": "no-store"},
                 max_redirects=MAX_REDIRECTS,
@@ -108,8 +110,6 @@ class SseChannel(DuplexChannel):
             fault = fault_of(error, self._where, connecting=False)
         except ChannelError as error:
             fault = error
-        finally:
-            response.close()
         if endpoint.done():
             self.lose(fault)
         else:
@@ -129,15 +129,15 @@ class SseChannel(DuplexChannel):
         verbatim = reference.isascii() and reference.isprintable() and not set(reference) & set(' <>"{}|\\^`')
         try:
             url = stream_url.join(URL(reference, encoded=verbatim)).with_fragment(None)
-            same_origin = url.origin() == stream_url.origin()
+            foreign = None if same_origin(url, stream_url) else shown_url(str(url))
         except ValueError:
             raise ProtocolViolation(
                 f"{self._where}: names an endpoint that is no URL: {self._redactor.excerpt(data)!r}", executed=False
             ) from None
-        if not same_origin:
+        if foreign is not None:
             raise ProtocolViolation(
-                f"{self._where}: wants messages sent to another origin, {shown_url(str(url))}; refused, as they carry"
-                " the connection's credentials",
+                f"{self._where}: wants messages sent to another origin, {foreign}; refused, as they carry the"
+                " connection's credentials",
                 executed=False,
             )
         return url.with_user(None)
@@ -206,5 +206,7 @@ class SseChannel(DuplexChannel):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        if self._stream is not None:
+            self._stream.close()
         if self._client is not None:
             await self._client.close()
