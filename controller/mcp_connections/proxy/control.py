@@ -54,6 +54,7 @@ class Control:
         separator: str,
         on_change: Callable[[], None],
         on_other_era: Callable[[], None],
+        on_read: Callable[[], None],
         now: Callable[[], datetime],
     ) -> None:
         self.attempted = asyncio.Event()
@@ -84,6 +85,7 @@ class Control:
         self._separator = separator
         self._on_change = on_change
         self._on_other_era = on_other_era
+        self._on_read = on_read
         self._now = now
         self._session: UpstreamSession | None = None
         self._stateless_sessions: weakref.WeakSet[StatelessSession] = weakref.WeakSet()
@@ -187,6 +189,7 @@ class Control:
                 stateless.arguments_in_headers = own.arguments_in_headers
             self.public = publish(own, self._spec.prefix, self._separator)
             self._on_change()
+        self._on_read()
 
     def keep_informed(self, session: StatelessSession) -> None:
         """Have a stateless session know which arguments of which tools go into headers."""

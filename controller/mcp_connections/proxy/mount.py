@@ -15,12 +15,14 @@ from mcp_connections.mounts.report import CatalogNote, CatalogReport, MountRepor
 from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue
-from mcp_connections.proxy.channel import ChannelError, Envelope, HandshakeRefused, ProtocolViolation, TimedOut
+from mcp_connections.proxy.channel import ChannelError, Envelope
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.control import Control
+from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO, Client, Leg
 from mcp_connections.proxy.opening import Opener
+from mcp_connections.proxy.second_era import Offer, SecondEra
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.stateless_leg import StatelessLeg
 from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession
@@ -56,11 +58,11 @@ class Mount:
             self._opener,
             separator=separator,
             on_change=on_change,
-            on_other_era=self._dismiss_legs,
+            on_other_era=self._other_era,
+            on_read=self._lists_were_read,
             now=now,
         )
-        self._serves_both: tuple[int, bool] = (0, False)
-        """Whether a backend that shakes hands serves the stateless era too, and in which control session it did."""
+        self._second = SecondEra(spec, separator=separator, leg=self._stateless_leg, on_change=on_change)
         self._legs: dict[Client | None, Leg] = {}
         self._stateless: StatelessLeg | None = None
         self._running: set[asyncio.Task[Any]] = set()
@@ -95,6 +97,15 @@ class Mount:
         """What the mount contributes to the public catalogue."""
         return self._control.public
 
+    def public_for(self, era: Era) -> PublicCatalogue | None:
+        """The same, as clients of an era see it."""
+        offer = self._offer_for(era)
+        return self._control.public if offer is None or self._control.public is None else offer.public
+
+    def _offer_for(self, era: Era) -> Offer | None:
+        """What the backend has for clients of an era, where that is not what the control session found."""
+        return self._second.offer if era == "stateless" and self._control.era == "handshake" else None
+
     @property
     def failed_phase(self) -> Phase | None:
         """Where the last attempt to connect failed."""
@@ -110,6 +121,16 @@ class Mount:
         """What the backend tells models about itself."""
         return self._control.instructions
 
+    def capabilities_for(self, era: Era) -> dict[str, object]:
+        """What the backend declared to clients of an era."""
+        offer = self._offer_for(era)
+        return self._control.capabilities if offer is None else offer.capabilities
+
+    def instructions_for(self, era: Era) -> str | None:
+        """What the backend tells models about itself."""
+        offer = self._offer_for(era)
+        return self._control.instructions if offer is None else offer.instructions
+
     @property
     def offers_subscriptions(self) -> bool:
         """Whether clients can be told of updates of its resources."""
@@ -117,8 +138,9 @@ class Mount:
         return isinstance(resources, dict) and resources.get("subscribe") is True
 
     def schema_with_headers(self, tool: str) -> object | None:
-        """The input schema of a tool, by the backend's name, if some of its arguments are repeated in headers."""
-        own = self._control.own
+        """The input schema of a tool, by the backend's name, if stateless clients repeat some arguments in headers."""
+        offer = self._offer_for("stateless")
+        own = self._control.own if offer is None else offer.own
         if own is None or tool not in own.arguments_in_headers:
             return None
         item = next(item for item in own.items["tool"] if item.identity == tool)
@@ -128,6 +150,7 @@ class Mount:
     def rename(self, separator: str) -> None:
         """Publish under another separator; sessions and calls go on."""
         self._control.rename(separator)
+        self._second.rename(separator)
 
     async def check(self) -> float:
         """Ping the backend now; seconds it took. Raises ChannelError."""
@@ -136,6 +159,10 @@ class Mount:
     def list_changed(self) -> None:
         """The backend says that its lists changed."""
         self._control.notice("changed")
+
+    def stateless_lists_changed(self) -> None:
+        """The backend says so to those who are stateless."""
+        self._second.changed()
 
     def suspect(self) -> None:
         """A call failed on the way to the backend, or in it: look at once whether it is still there."""
@@ -199,6 +226,7 @@ class Mount:
         session = await self._opener.open(("stateless",), PROXY_HELLO, events)
         assert isinstance(session, StatelessSession)
         self._control.keep_informed(session)
+        self._second.keep_informed(session)
         return session
 
     def close_session(self, session: UpstreamSession) -> None:
@@ -208,9 +236,7 @@ class Mount:
     async def _leg(self, client: Client) -> Leg | StatelessLeg:
         """The client's way to this backend: a session of its own, the one that all clients share, or none at all."""
         if await self.is_stateless_for(client):
-            if self._stateless is None:
-                self._stateless = StatelessLeg(self)
-            return self._stateless
+            return self._stateless_leg()
         key = None if self.spec.session == "Shared" else client
         leg = self._legs.get(key)
         if leg is None:
@@ -219,20 +245,33 @@ class Mount:
 
     async def is_stateless_for(self, client: Client) -> bool:
         """Whether the client's requests are relayed without a session."""
-        return self._control.era == "stateless" or (client.era == "stateless" and await self._has_stateless_era())
+        if self._control.era == "stateless":
+            return True
+        return client.era == "stateless" and await self._second.serves(self._control.generation)
 
-    async def _has_stateless_era(self) -> bool:
-        """Whether a backend that shakes hands also serves the stateless era; asked once per control session."""
-        generation = self._control.generation
-        if self._serves_both[0] != generation:
-            if self._stateless is None:
-                self._stateless = StatelessLeg(self)
-            try:
-                await self._stateless.session()
-                self._serves_both = (generation, True)
-            except (HandshakeRefused, ProtocolViolation, TimedOut):
-                self._serves_both = (generation, False)
-        return self._serves_both[1]
+    def _stateless_leg(self) -> StatelessLeg:
+        if self._stateless is None:
+            self._stateless = StatelessLeg(self)
+        return self._stateless
+
+    def ask_for_second_era(self) -> SecondEra | None:
+        """Have it found out what the backend offers stateless clients; None where that is known already.
+
+        A program started for that alone (stdio) would be too much: there it is found out with the first call.
+        """
+        if self._control.era != "handshake" or not self._control.live or self.spec.server.kind == "stdio":
+            return None
+        self._second.ask(self._control.generation)
+        return None if self._second.settled.is_set() else self._second
+
+    def _lists_were_read(self) -> None:
+        if self._second.offer is not None and self._control.era == "handshake":
+            self._second.ask(self._control.generation)
+            self._second.changed()
+
+    def _other_era(self) -> None:
+        self._second.forget()
+        self._dismiss_legs()
 
     def _dismiss_legs(self) -> None:
         """The backend is of another era than before: its old sessions are of no use."""
@@ -339,7 +378,7 @@ class Mount:
             for task in tuple(self._running):
                 task.cancel()
             await self._idle.wait()
-        self._dismiss_legs()
+        self._other_era()
         await self._opener.aclose()
         self.closed.set()
         log.info("connection %s: closed (%s)", self.label, self.retirement.reason if self.retirement else "")

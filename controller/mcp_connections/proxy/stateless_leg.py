@@ -38,6 +38,7 @@ class StatelessLeg:
         self._opening: asyncio.Task[StatelessSession] | None = None
         self._closed = False
         self._subscriptions = Subscriptions(mount)
+        self._follows_lists = False
 
     @property
     def active(self) -> bool:
@@ -93,6 +94,9 @@ class StatelessLeg:
             raise Unreachable("the connection is closed", executed=False)
         self._session = session
         session.watch(self._subscriptions.uris)
+        if self._follows_lists:
+            session.listen()
+            self._mount.stateless_lists_changed()  # while there was no session, nobody would have said so
         return session
 
     def _opened(self, task: asyncio.Task[StatelessSession]) -> None:
@@ -101,6 +105,12 @@ class StatelessLeg:
             task.exception()
 
     # subscriptions
+
+    def follow_lists(self) -> None:
+        """Hear of changes of the backend's lists, which no other session does."""
+        self._follows_lists = True
+        if self._session is not None:
+            self._session.listen()
 
     async def subscribe(self, client: Client, uri: str, message: Envelope) -> Envelope:
         """Subscribe ``client`` to the backend's ``uri``. Raises ChannelError."""
@@ -151,6 +161,8 @@ class StatelessLeg:
     def notified(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:
         if method == "notifications/resources/updated":
             self._subscriptions.updated(message)
+        elif method.endswith("/list_changed"):
+            self._mount.stateless_lists_changed()
         elif scope is not None:
             scope.deliver(jsonrpc.encode(message))
 
