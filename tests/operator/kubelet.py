@@ -206,6 +206,7 @@ class Kubelet:
         assert command[0] == "mcp-connections", command
         if pod.process is not None:
             pod.restarts += 1
+        pod.ready = None
         with pod.log.open("ab") as log:
             pod.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "mcp_connections", *command[1:]),
