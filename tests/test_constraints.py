@@ -1,16 +1,28 @@
-"""constraints.txt pins all that an installation for the tests brings along; nothing else decides a version."""
+"""What is imported is declared in pyproject.toml, and constraints.txt pins all that an installation brings along."""
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 LINE = re.compile(r"([A-Za-z0-9._-]+)==([0-9][A-Za-z0-9.+!]*)")
+
+
+def imported(folder: Path) -> set[str]:
+    """Top-level names of what the modules below ``folder`` import, the standard library and our own left out."""
+    trees = [ast.parse(path.read_bytes()) for path in folder.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"mcp_connections", "tests"}
 
 
 def canonical(name: str) -> str:
@@ -38,6 +50,21 @@ def installed(requirement: Requirement, seen: set[tuple[str, str]], extra: str =
             seen.add((canonical(requirement.name), wanted))
             for line in found.requires or ():
                 yield from installed(Requirement(line), seen, wanted)
+
+
+@pytest.mark.parametrize(("folder", "extra"), [("controller", ""), ("examples", ""), ("tests", "dev")])
+def test_every_import_is_declared(folder: str, extra: str) -> None:
+    requirements = map(Requirement, distribution("mcp-connections").requires or ())
+    declared = {
+        canonical(one.name) for one in requirements if one.marker is None or one.marker.evaluate({"extra": extra})
+    }
+    # Each belongs to a declared one, to its very version.
+    declared |= {"fastmcp-slim", "mcp-types", "pydantic-core"}
+    providers = packages_distributions()
+    undeclared = {
+        name for name in imported(ROOT / folder) if declared.isdisjoint(map(canonical, providers.get(name, ())))
+    }
+    assert undeclared == set()
 
 
 def test_everything_that_is_installed_is_pinned() -> None:

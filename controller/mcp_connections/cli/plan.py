@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcp_connections.cli.failure import BAD_INPUT, InputError
+
+if TYPE_CHECKING:
+    from mcp_connections.mounts.report import RegistryReport
 
 
 def plan(
@@ -27,7 +30,6 @@ def plan(
 
     Ends with 2 where a manifest is invalid or a connection is rejected.
     """
-    from mcp_connections.cli.admin_client import fetch_report, read_token
     from mcp_connections.cli.manifests import Overrides, checked_folder, checked_separator, desired
     from mcp_connections.cli.tables import show
     from mcp_connections.folder.reader import Folder
@@ -47,8 +49,7 @@ def plan(
         wanted = desired(state, overrides)
     except SourceError as error:
         raise InputError(str(error)) from error
-    observed = None if against is None else asyncio.run(fetch_report(against, read_token(token_file)))
-    steps = compare(wanted, observed)
+    steps = compare(wanted, None if against is None else _fetch(against, token_file))
     for change in steps.settings:
         typer.echo(change)
     if not steps.actions:
@@ -60,3 +61,10 @@ def plan(
     )
     if steps.of(Reject):
         raise typer.Exit(BAD_INPUT)
+
+
+def _fetch(url: str, token_file: Path | None) -> RegistryReport:
+    # An HTTP client takes longer to import than the rest of the command takes to run.
+    from mcp_connections.cli.admin_client import fetch_report, read_token
+
+    return asyncio.run(fetch_report(url, read_token(token_file)))
