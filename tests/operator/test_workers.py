@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
+import kopf
 import pytest
 
 from mcp_connections.operator.cluster import ClusterError
+from mcp_connections.operator.main import liveness
 from mcp_connections.operator.reconcile import Outcome
 from mcp_connections.operator.trigger import ProxyKey, Trigger
 from mcp_connections.operator.workers import RESYNC, RETRY_LONGEST, STUCK_AFTER, Workers
@@ -168,7 +170,7 @@ async def test_the_worker_of_a_proxy_that_is_gone_ends_and_a_later_mark_makes_an
 
 
 @virtual_time
-async def test_a_pass_that_never_ends_is_reported_as_stuck() -> None:
+async def test_a_pass_that_never_ends_fails_the_liveness_probe() -> None:
     class Deaf:
         """Survives every cancellation."""
 
@@ -189,7 +191,8 @@ async def test_a_pass_that_never_ends_is_reported_as_stuck() -> None:
 
     async with running(workers):
         await asyncio.sleep(10)
-        assert workers.stuck == []
+        assert liveness(workers) == "ok"
         await asyncio.sleep(STUCK_AFTER)
-        assert workers.stuck == [KEY]
+        with pytest.raises(kopf.PermanentError, match="stuck on McpProxy team/default"):
+            liveness(workers)
         done.set()

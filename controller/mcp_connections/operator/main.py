@@ -109,16 +109,21 @@ def _register_activities(registry: kopf.OperatorRegistry, workers: Workers, work
 
     @kopf.on.probe(registry=registry, id="reconcile")
     async def probe(**_: Any) -> str:
-        if stuck := workers.stuck:
-            # Any other exception would be retried for minutes, and the request for the probe with it.
-            raise kopf.PermanentError(f"stuck on McpProxy {', '.join(map(str, stuck))}")
-        return "ok"
+        return liveness(workers)
 
     @kopf.on.cleanup(registry=registry)
     async def end_workers(**_: Any) -> None:
         # Tasks younger than kopf that are left when it ends get five seconds, and those of the workers need none.
         working.cancel()
         await asyncio.wait([working])
+
+
+def liveness(workers: Workers) -> str:
+    """What the liveness probe answers. Raises PermanentError while a pass is stuck: any other exception kopf would
+    retry for minutes, and keep the probe waiting as long."""
+    if stuck := workers.stuck:
+        raise kopf.PermanentError(f"stuck on McpProxy {', '.join(map(str, stuck))}")
+    return "ok"
 
 
 async def _end(working: asyncio.Task[None]) -> None:
