@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcp_connections.mounts.spec import Access, DesiredMounts
 from mcp_connections.proxy import client_session, endpoint, request_stream
 from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend, text
@@ -191,7 +192,8 @@ async def test_other_hosts_are_421(proxy: RunningProxy, client: Client, host: st
 
 
 async def test_further_names_can_be_allowed() -> None:
-    async with running_proxy(allowed_hosts=("Mcp.Example.org",)) as proxy:
+    async with running_proxy() as proxy:
+        await proxy.registry.apply(DesiredMounts(access=Access(allowed_hosts=("Mcp.Example.org",))))
         client = await proxy.client()
         assert (await client.post(PING, host="mcp.example.ORG:443")).status == 200
         assert (await client.post(PING, host="other.example.org")).status == 421

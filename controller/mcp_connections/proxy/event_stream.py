@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 PING: Final = b": ping\n\n"
 """A comment: keeps intermediaries from closing an idle stream."""
+_RETRY_DIGITS: Final = 10
+"""More than a hundred days of milliseconds; Python refuses to read numbers of thousands of digits."""
 
 
 class EventTooLarge(Exception):
@@ -75,9 +77,12 @@ class EventStreamParser:
         if rest:
             self._partial.append(rest)
             self._partial_size += len(rest)
+        self._check_size()
+        return events
+
+    def _check_size(self) -> None:
         if self._partial_size + self._data_size > self._limit:
             raise EventTooLarge(f"an event is larger than {self._limit} bytes")
-        return events
 
     def _unify_line_ends(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk.startswith(b"\n"):
@@ -93,13 +98,14 @@ class EventStreamParser:
         value = value.removeprefix(b" ")
         if name == b"data":
             self._data.append(value)
-            self._data_size += len(value)
+            self._data_size += len(value) + 1  # lines without anything in them take memory, too
+            self._check_size()
         elif name == b"event":
             self._event = value.decode("utf-8", "replace")
         elif name == b"id":
             if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
-        elif name == b"retry" and value.isdigit():
+        elif name == b"retry" and value.isdigit() and len(value) < _RETRY_DIGITS:
             self._retry = int(value)
 
     def _dispatch(self) -> ServerSentEvent | None:

@@ -90,6 +90,8 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(HttpFault("the answer switches to another protocol, which was not asked for", executed=True))
         except httptools.HttpParserError as error:
             # What a callback raises arrives as the context of a HttpParserCallbackError.
             cause = error.__context__
@@ -117,6 +119,11 @@ class _Connection(asyncio.Protocol):
         return not chunked and b"content-length" not in self._headers
 
     # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            # In the idle pool by now: another exchange must never meet what is left of this answer.
+            raise HttpFault("the answer is followed by bytes nobody asked for", executed=True)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.setdefault(name.lower(), value)
@@ -367,13 +374,16 @@ class _Inflate:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
+        self._start = b""
         self._zlib: zlib._Decompress | None = None
 
     def decode(self, data: bytes) -> bytes:
         if self._zlib is None:
-            wrapped = data[:1] == b"\x1f" or (
-                len(data) > 1 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
-            )
+            data = self._start + data
+            if len(data) < 2:  # what it is shows in the first two bytes
+                self._start = data
+                return b""
+            wrapped = data[:1] == b"\x1f" or (data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0)
             self._zlib = zlib.decompressobj(47 if wrapped else -15)
         try:
             out = self._zlib.decompress(data, self._limit - self._size + 1)
