@@ -54,7 +54,7 @@ def test_imports_point_one_way(tmp_path: Path) -> None:
         ("folder/intruder.py", "from kubernetes_asyncio import client", "Only operator.cluster talks"),
         ("mounts/intruder.py", "import time", "api and mounts are pure"),
         ("api/intruder.py", "import asyncio", "api and mounts are pure"),
-        ("proxy/intruder.py", "import fastmcp", "FastMCP serves the admin surface only"),
+        ("proxy/intruder.py", "import fastmcp", "FastMCP serves the admin surface and verifies tokens"),
     ],
 )
 def test_each_contract_can_fail(tmp_path: Path, module: str, statement: str, contract: str) -> None:

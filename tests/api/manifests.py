@@ -68,6 +68,7 @@ def with_http(**members: Any) -> dict[str, Any]:
 
 
 _COMMON: dict[str, Any] = {
+    "allow": [{"scopes": ["team-a"], "claims": {"groups": ["admins", "dev"]}}],
     "proxyRef": {"name": "edge"},
     "enabled": False,
     "prefix": "github",

@@ -6,9 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue, StrictBool, StrictInt, StringConstraints
 
+from mcp_connections.api.allow import AllowedClients
 from mcp_connections.api.auth import BackendAuth
 from mcp_connections.api.connection_status import McpConnectionStatus
 from mcp_connections.api.durations import Duration, within
+from mcp_connections.api.lists import LIST_TYPE
 from mcp_connections.api.meta import API_VERSION, ApiVersion, ObjectMeta
 from mcp_connections.api.model import ApiModel
 from mcp_connections.api.policy import Policy
@@ -91,6 +93,9 @@ class McpConnectionSpec(ApiModel):
     """How the backend is reached."""
     auth: BackendAuth = BackendAuth()
     """How the proxy authenticates itself to the backend."""
+    allow: Annotated[tuple[AllowedClients, ...], Field(max_length=16, json_schema_extra={LIST_TYPE: "atomic"})] = ()
+    """Which clients see and may use the connection: those that any item admits. Takes a proxy that authenticates
+    them. Default: all that may use the proxy."""
     tools: ToolSelection = ToolSelection()
     """Which tools are shown, and under which names."""
     resources: Selection = Selection()

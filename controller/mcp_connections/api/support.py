@@ -32,12 +32,7 @@ CONNECTION_FIELDS = (
     "spec.catalog.pin",
 )
 
-PROXY_FIELDS = (
-    "spec.auth.bearerTokenRef",
-    "spec.auth.jwt",
-    "spec.allowedHosts",
-    "spec.rateLimit",
-)
+PROXY_FIELDS = ("spec.rateLimit",)
 
 
 def unsupported_fields(connection: McpConnection) -> list[str]:

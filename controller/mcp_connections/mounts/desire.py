@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.proxy import McpProxy, McpProxySpec
 from mcp_connections.mounts.acceptance import Input, invalid_spec, rejection_of
+from mcp_connections.mounts.access import access_of, allow_rules
 from mcp_connections.mounts.candidates import (
     Candidate,
     Context,
@@ -20,13 +21,17 @@ from mcp_connections.mounts.prefixes import PrefixClaim, PrefixTable
 from mcp_connections.mounts.secrets import SecretData
 from mcp_connections.mounts.server import resolve_server
 from mcp_connections.mounts.spec import (
+    Access,
     CatalogPolicy,
     ConnectionKey,
     DesiredMounts,
     MountSpec,
     Rejection,
+    Selection,
     Timeouts,
+    ToolSelection,
 )
+from mcp_connections.mounts.values import UnusableValue
 
 
 def desired_mounts(
@@ -70,10 +75,21 @@ def desired_mounts(
         separator=settings.separator,
         start_policy=settings.start_policy,
         drain_timeout=settings.drain_timeout.seconds,
+        access=_access(proxy, secret_data),
         mounts=tuple(mounts),
         disabled=tuple(disabled),
         rejected=tuple(rejected),
     )
+
+
+def _access(proxy: McpProxy | None, secret_data: SecretData) -> Access:
+    if proxy is None:
+        return Access()
+    try:
+        return access_of(proxy, secret_data)
+    except UnusableValue:
+        # The proxy is not accepted for this reason; should it be mounted all the same, nobody is let in.
+        return Access(method="bearer", allowed_hosts=proxy.spec.allowed_hosts)
 
 
 def mount_spec(connection: McpConnection, prefix: str, secret_data: SecretData) -> MountSpec:
@@ -90,8 +106,14 @@ def mount_spec(connection: McpConnection, prefix: str, secret_data: SecretData) 
         timeouts=Timeouts(connect=timeouts.connect.seconds, request=timeouts.request.seconds, max=timeouts.max.seconds),
         session=spec.session.mode,
         catalog=CatalogPolicy(
-            refresh_interval=spec.catalog.refresh_interval.seconds, removal_grace=spec.catalog.removal_grace.seconds
+            refresh_interval=spec.catalog.refresh_interval.seconds,
+            removal_grace=spec.catalog.removal_grace.seconds,
+            pin=spec.catalog.pin,
         ),
+        tools=ToolSelection(include=spec.tools.include, exclude=spec.tools.exclude, rename=spec.tools.rename),
+        resources=Selection(include=spec.resources.include, exclude=spec.resources.exclude),
+        prompts=Selection(include=spec.prompts.include, exclude=spec.prompts.exclude),
+        allow=allow_rules(connection),
     )
 
 

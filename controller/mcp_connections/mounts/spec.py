@@ -74,6 +74,50 @@ class CatalogPolicy(WireModel):
     refresh_interval: float = 300.0
     removal_grace: float = 60.0
     """How long the last known catalogue is still advertised after the backend was lost."""
+    pin: str | None = None
+    """Hash of the one catalogue that may be served; None: any."""
+
+
+class Selection(WireModel):
+    """Which of a backend's items are shown: globs (``*``, ``?``) of its own names or URIs. Exclude wins."""
+
+    include: tuple[str, ...] = ()
+    """Empty: all."""
+    exclude: tuple[str, ...] = ()
+
+
+class ToolSelection(Selection):
+    """The same for tools, which may also get other names."""
+
+    rename: dict[str, str] = {}
+    """New name, without the prefix, by the backend's own."""
+
+
+class AllowRule(WireModel):
+    """Clients that may use a connection: those with all these scopes and, for each claim, one of its values."""
+
+    scopes: tuple[str, ...] = ()
+    claims: dict[str, tuple[str, ...]] = {}
+
+
+class JwtAccess(WireModel):
+    """Clients present a JSON Web Token."""
+
+    issuer: str
+    audience: str
+    jwks_uri: str
+    required_scopes: tuple[str, ...] = ()
+
+
+class Access(WireModel):
+    """How the clients of one proxy authenticate, and under which names it may be addressed."""
+
+    method: Literal["unset", "none", "bearer", "jwt"] = "unset"
+    """``unset``: nobody said anything. ``none``: somebody said that clients are not authenticated."""
+    bearer_token: Annotated[str | None, Field(repr=False)] = None
+    jwt: JwtAccess | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names, ``*.`` wildcards and optional ports; empty: any name."""
 
 
 class MountSpec(WireModel):
@@ -88,6 +132,12 @@ class MountSpec(WireModel):
     timeouts: Timeouts = Timeouts()
     session: Literal["Isolated", "Shared"] = "Isolated"
     catalog: CatalogPolicy = CatalogPolicy()
+    tools: ToolSelection = ToolSelection()
+    resources: Selection = Selection()
+    """Resources and resource templates."""
+    prompts: Selection = Selection()
+    allow: tuple[AllowRule, ...] = ()
+    """Who may see and use the connection: whom any of the rules admits. Empty: everybody who may use the proxy."""
 
 
 class Rejection(WireModel):
@@ -106,6 +156,7 @@ class DesiredMounts(WireModel):
     start_policy: Literal["Lenient", "Strict"] = "Lenient"
     drain_timeout: float = 30.0
     """Seconds a retired mount may go on with the calls in flight."""
+    access: Access = Access()
     mounts: tuple[MountSpec, ...] = ()
     disabled: tuple[ConnectionKey, ...] = ()
     """Connections that exist and are switched off: their mounts retire as Disabled rather than Removed."""

@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.registry import Registry
@@ -44,7 +45,15 @@ class ClientSession:
 
     era: Era = "handshake"
 
-    def __init__(self, registry: Registry, hello: Hello, capabilities: dict[str, Any], protocol_version: str) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        principal: Principal,
+        hello: Hello,
+        capabilities: dict[str, Any],
+        protocol_version: str,
+    ) -> None:
+        self.principal = principal
         self.id = secrets.token_urlsafe(24)
         self.hello = hello
         self.capabilities = capabilities
@@ -171,20 +180,25 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, hello: Hello, capabilities: dict[str, Any], protocol_version: str) -> ClientSession:
+    def open(
+        self, principal: Principal, hello: Hello, capabilities: dict[str, Any], protocol_version: str
+    ) -> ClientSession:
         """A new session. Raises TooManySessions."""
         if len(self._sessions) >= MAX_SESSIONS:
             raise TooManySessions
-        session = ClientSession(self._registry, hello, capabilities, protocol_version)
+        session = ClientSession(self._registry, principal, hello, capabilities, protocol_version)
         self._sessions[session.id] = session
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
         return session
 
-    def get(self, session_id: str) -> ClientSession | None:
-        """The session with this id, marked as used now."""
+    def get(self, session_id: str, principal: Principal) -> ClientSession | None:
+        """The session with this id, marked as used now; None where it is of another principal, too."""
         session = self._sessions.get(session_id)
+        if session is not None and session.principal.key != principal.key:
+            return None
         if session is not None:
+            session.principal = principal  # a newer token may carry other scopes
             session.last_used = asyncio.get_running_loop().time()
         return session
 

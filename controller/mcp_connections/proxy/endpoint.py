@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_access import METADATA_PATH, Principal
 from mcp_connections.proxy.client_session import ClientSession, SessionTable, TooManySessions
+from mcp_connections.proxy.entrance import Entrance, Headers, Refusal
 from mcp_connections.proxy.eras import STATELESS_VERSION, SUPPORTED_VERSIONS, UNSUPPORTED_VERSION
 from mcp_connections.proxy.event_stream import PING, encode_event
-from mcp_connections.proxy.host_guard import HostGuard
 from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.registry import Registry
@@ -35,29 +36,24 @@ RETRY_AFTER: Final = (b"retry-after", b"5")
 _ID_STARTS: Final = tuple(b"%c" % mark for mark in b'"-0123456789')
 """How the JSON of a request's id begins (2025-11-25, basic/index, Requests: never null)."""
 
-Headers = dict[bytes, bytes]
 
+class Visit(NamedTuple):
+    """One HTTP request that was let in."""
 
-class _Refusal(Exception):
-    """Answer the HTTP request with this status and JSON-RPC error."""
-
-    def __init__(
-        self, status: int, code: int, message: str, *headers: tuple[bytes, bytes], data: object = None
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.error = RpcError(code, message, data)
-        self.headers = list(headers)
+    fields: list[tuple[bytes, bytes]]
+    headers: Headers
+    principal: Principal
 
 
 class Endpoint:
     """The ASGI application."""
 
-    def __init__(self, registry: Registry, relay: Relay, sessions: SessionTable, guard: HostGuard) -> None:
+    def __init__(self, registry: Registry, relay: Relay, sessions: SessionTable, *, bind: str) -> None:
+        """``bind``: the address that is listened at."""
         self._registry = registry
         self._relay = relay
         self._sessions = sessions
-        self._guard = guard
+        self._entrance = Entrance(bind)
         self._stateless = StatelessEndpoint(registry, StatelessRelay(registry, relay))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,6 +67,8 @@ class Endpoint:
         elif path == "/readyz":
             ready = self._registry.ready
             await send_body(send, 200 if ready else 503, b'{"ready":%s}' % (b"true" if ready else b"false"))
+        elif path in (METADATA_PATH, f"{METADATA_PATH}/mcp"):
+            await self._metadata(scope, send)
         else:
             await send_body(send, 404, b'{"error":"not found; the MCP endpoint is /mcp"}')
 
@@ -80,27 +78,33 @@ class Endpoint:
         headers: Headers = dict(fields)
         method = scope["method"]
         try:
-            self._check_host(headers)
+            self._entrance.use(self._registry.access)
+            self._entrance.check_name(headers)
+            visit = Visit(fields, headers, await self._entrance.admit(headers, scope["scheme"]))
             if method == "POST":
-                await self._post(fields, headers, receive, send)
+                await self._post(visit, receive, send)
             elif method == "GET":
-                await self._get(headers, receive, send)
+                await self._get(visit, receive, send)
             elif method == "DELETE":
-                self._sessions.close(self._session(headers))
+                self._sessions.close(self._session(visit))
                 await send_body(send, 200, b"")
             else:
                 allowed = (b"allow", b"GET, POST, DELETE")
                 error = RpcError(INVALID_REQUEST, f"MCP does not use HTTP {method}; use POST, GET or DELETE")
                 await send_body(send, 405, jsonrpc.failure(b"null", error), [allowed])
-        except _Refusal as refusal:
+        except Refusal as refusal:
             await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
         except RpcError as error:  # of a notification, which has no id to answer to
             await send_body(send, 400, jsonrpc.failure(b"null", error))
 
-    def _check_host(self, headers: Headers) -> None:
-        host = headers.get(b"host", b"")
-        if not self._guard.allows(host):
-            raise _Refusal(421, INVALID_REQUEST, self._guard.explain(host))
+    async def _metadata(self, scope: Scope, send: Send) -> None:
+        """Where clients get tokens for this endpoint: public, as whoever asks has none yet."""
+        self._entrance.use(self._registry.access)
+        document = self._entrance.metadata(dict(scope["headers"]), scope["scheme"])
+        if document is None:
+            await send_body(send, 404, b'{"error":"this endpoint has no authorization server"}')
+        else:
+            await send_body(send, 200, document)
 
     # POST
 
@@ -109,49 +113,50 @@ class Endpoint:
         self._sessions.close_streams()
         self._stateless.close_streams()
 
-    async def _post(
-        self, raw_headers: list[tuple[bytes, bytes]], headers: Headers, receive: Receive, send: Send
-    ) -> None:
+    async def _post(self, visit: Visit, receive: Receive, send: Send) -> None:
+        headers = visit.headers
         # Also what keeps web pages out: a browser asks before it sends this type to another origin, and gets no leave.
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            raise _Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
+            raise Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
         body = await _read_body(headers, receive)
         try:
             message = jsonrpc.decode_envelope(body)
         except jsonrpc.DecodeError as error:
             if body.lstrip()[:1] == b"[":
-                await self._batch(headers, body, receive, send)
+                await self._batch(visit, body, receive, send)
                 return
-            raise _Refusal(400, PARSE_ERROR, f"the request body is not a JSON-RPC message: {error}") from None
+            raise Refusal(400, PARSE_ERROR, f"the request body is not a JSON-RPC message: {error}") from None
         if is_stateless(headers, message):
             streams = _accepts_streams(headers)
-            await self._stateless.post(raw_headers, message, receive, send, streams=streams)
+            await self._stateless.post(visit.fields, visit.principal, message, receive, send, streams=streams)
         else:
-            await self._message(headers, message, receive, send)
+            await self._message(visit, message, receive, send)
 
-    async def _message(self, headers: Headers, message: Envelope, receive: Receive, send: Send) -> None:
+    async def _message(self, visit: Visit, message: Envelope, receive: Receive, send: Send) -> None:
         method = jsonrpc.method_of(message)
         request_id = message.get("id")
         if method is None:
             if not jsonrpc.is_response(message):
-                raise _Refusal(400, INVALID_REQUEST, "the message has neither a method nor a result or error")
-            self._session(headers).answered(message)
+                raise Refusal(400, INVALID_REQUEST, "the message has neither a method nor a result or error")
+            self._session(visit).answered(message)
             await send_body(send, 202, b"")
         elif request_id is None:
-            self._notified(self._session(headers), method, message)
+            self._notified(self._session(visit), method, message)
             await send_body(send, 202, b"")
         elif not bytes(request_id).startswith(_ID_STARTS):
-            raise _Refusal(400, INVALID_REQUEST, "the id of a request must be a string or a number")
+            raise Refusal(400, INVALID_REQUEST, "the id of a request must be a string or a number")
         elif method == "initialize":
-            await self._initialize(bytes(request_id), message, send)
+            await self._initialize(visit.principal, bytes(request_id), message, send)
         else:
-            await self._request(headers, method, bytes(request_id), message, receive, send)
+            await self._request(visit, method, bytes(request_id), message, receive, send)
 
     async def _request(
-        self, headers: Headers, method: str, request_id: bytes, message: Envelope, receive: Receive, send: Send
+        self, visit: Visit, method: str, request_id: bytes, message: Envelope, receive: Receive, send: Send
     ) -> None:
-        client = self._session(headers)
-        stream: RequestStream[ClientSession] = RequestStream(client, receive, send, streams=_accepts_streams(headers))
+        client = self._session(visit)
+        stream: RequestStream[ClientSession] = RequestStream(
+            client, receive, send, streams=_accepts_streams(visit.headers)
+        )
         task = asyncio.current_task()
         assert task is not None
         client.running[request_id] = task
@@ -168,25 +173,24 @@ class Endpoint:
                 del client.running[request_id]
         await stream.finish(response)
 
-    def _session(self, headers: Headers) -> ClientSession:
+    def _session(self, visit: Visit) -> ClientSession:
+        headers = visit.headers
         version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
         if version and version not in SUPPORTED_VERSIONS:
-            supported = list(SUPPORTED_VERSIONS)
-            refusal = f"unsupported protocol version {version}; supported are {', '.join(supported)}"
-            data = {"supported": supported, "requested": version}
-            raise _Refusal(400, UNSUPPORTED_VERSION, refusal, data=data)
+            refusal = f"unsupported protocol version {version}; supported are {', '.join(SUPPORTED_VERSIONS)}"
+            raise Refusal(400, UNSUPPORTED_VERSION, refusal)
         if version == STATELESS_VERSION:
             refusal = f"GET and DELETE do not exist in protocol version {version}; send every message with POST"
-            raise _Refusal(405, INVALID_REQUEST, refusal, (b"allow", b"POST"))
+            raise Refusal(405, INVALID_REQUEST, refusal, (b"allow", b"POST"))
         session_id = headers.get(b"mcp-session-id")
         if session_id is None:
-            raise _Refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing; send initialize first")
-        session = self._sessions.get(session_id.decode("latin-1"))
+            raise Refusal(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing; send initialize first")
+        session = self._sessions.get(session_id.decode("latin-1"), visit.principal)
         if session is None:
-            raise _Refusal(404, -32001, "Session not found; send initialize again")
+            raise Refusal(404, -32001, "Session not found; send initialize again")
         return session
 
-    async def _initialize(self, request_id: bytes, message: Envelope, send: Send) -> None:
+    async def _initialize(self, principal: Principal, request_id: bytes, message: Envelope, send: Send) -> None:
         try:
             params = jsonrpc.members(message.get("params"), "initialize")
             version = negotiate(jsonrpc.string_member(params, "protocolVersion", "initialize"))
@@ -203,11 +207,11 @@ class Endpoint:
             client_info=bytes(params.get("clientInfo", PROXY_HELLO.client_info)),
             capabilities=bytes(params.get("capabilities", b"{}")),
         )
-        result = await self._relay.introduce(version)
+        result = await self._relay.introduce(version, principal)
         try:
-            session = self._sessions.open(hello, declared, version)
+            session = self._sessions.open(principal, hello, declared, version)
         except TooManySessions:
-            raise _Refusal(
+            raise Refusal(
                 503,
                 jsonrpc.INTERNAL_ERROR,
                 "the endpoint has no room for another session; try again later",
@@ -227,11 +231,11 @@ class Endpoint:
             for mount in self._registry.mounts:
                 mount.notify(client, jsonrpc.encode(message))
 
-    async def _batch(self, headers: Headers, body: bytes, receive: Receive, send: Send) -> None:
+    async def _batch(self, visit: Visit, body: bytes, receive: Receive, send: Send) -> None:
         """A JSON array of messages: only 2025-03-26 has them, and only requests get answers, in one array."""
-        client = self._session(headers)
+        client = self._session(visit)
         if client.protocol_version != "2025-03-26":
-            raise _Refusal(
+            raise Refusal(
                 400,
                 INVALID_REQUEST,
                 f"batches do not exist in protocol version {client.protocol_version}; send one message",
@@ -239,9 +243,9 @@ class Endpoint:
         try:
             messages = [jsonrpc.decode_envelope(item) for item in jsonrpc.decode_items(body)]
         except jsonrpc.DecodeError as error:
-            raise _Refusal(400, PARSE_ERROR, f"the batch is not a list of JSON-RPC messages: {error}") from None
+            raise Refusal(400, PARSE_ERROR, f"the batch is not a list of JSON-RPC messages: {error}") from None
         if not 0 < len(messages) <= MAX_BATCH:
-            raise _Refusal(400, INVALID_REQUEST, f"a batch must hold 1 to {MAX_BATCH} messages, not {len(messages)}")
+            raise Refusal(400, INVALID_REQUEST, f"a batch must hold 1 to {MAX_BATCH} messages, not {len(messages)}")
         requests: list[tuple[str, Envelope]] = []
         for message in messages:
             method = jsonrpc.method_of(message)
@@ -254,7 +258,9 @@ class Endpoint:
         if not requests:
             await send_body(send, 202, b"")
             return
-        stream: RequestStream[ClientSession] = RequestStream(client, receive, send, streams=_accepts_streams(headers))
+        stream: RequestStream[ClientSession] = RequestStream(
+            client, receive, send, streams=_accepts_streams(visit.headers)
+        )
         try:
             answers = await asyncio.gather(
                 *(
@@ -269,10 +275,10 @@ class Endpoint:
 
     # GET
 
-    async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
-        if not _accepts_streams(headers):
-            raise _Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
-        client = self._session(headers)
+    async def _get(self, visit: Visit, receive: Receive, send: Send) -> None:
+        if not _accepts_streams(visit.headers):
+            raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
+        client = self._session(visit)
         queue = client.open_stream()
         gone = asyncio.create_task(_disconnected(receive))
         try:
@@ -311,21 +317,21 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
     try:
         announced = int(headers.get(b"content-length", b"0"))
     except ValueError:
-        raise _Refusal(400, INVALID_REQUEST, "Content-Length must be a number") from None
+        raise Refusal(400, INVALID_REQUEST, "Content-Length must be a number") from None
     chunks: list[bytes] = []
     size = announced
     received = 0
     while size <= MAX_REQUEST_BYTES:
         event = await receive()
         if event["type"] == "http.disconnect":
-            raise _Refusal(400, INVALID_REQUEST, "the request ended early")
+            raise Refusal(400, INVALID_REQUEST, "the request ended early")
         chunk = event.get("body", b"")
         if not event.get("more_body", False):
             return b"".join((*chunks, chunk)) if chunks else chunk
         chunks.append(chunk)
         received += len(chunk)
         size = max(announced, received)
-    raise _Refusal(
+    raise Refusal(
         413, INVALID_REQUEST, f"the request body is larger than {MAX_REQUEST_BYTES} bytes", (b"connection", b"close")
     )
 

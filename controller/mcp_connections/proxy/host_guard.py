@@ -1,7 +1,10 @@
-"""DNS rebinding protection: an endpoint on loopback answers to loopback names only.
+"""Which names the endpoint answers to: protection against DNS rebinding (MCP 2025-11-25, basic/transports).
 
-A web page cannot forge Host, so a page whose name was re-pointed at 127.0.0.1 is refused (2025-11-25, basic/transports,
-Security Warning). Elsewhere names are the business of whoever publishes the address.
+A web page cannot forge Host, so a page whose own name was re-pointed at this address is refused. On loopback only
+loopback names are served unless others are allowed; elsewhere any name is, unless some are listed.
+
+Origin is judged where names are listed. Without a list a page of another origin gets no further either: it may not
+send ``application/json`` without asking first, and is given no leave.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import functools
 import ipaddress
 from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -21,32 +26,66 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+class _Name(NamedTuple):
+    """One allowed name: ``port`` None is any port, a leading ``*.`` any number of labels."""
+
+    host: str
+    port: str | None
+
+    def matches(self, host: str, port: str | None) -> bool:
+        if self.port is not None and self.port != port:
+            return False
+        return host.endswith(self.host[1:]) if self.host.startswith("*.") else host == self.host
+
+
 class HostGuard:
-    """Judges the Host header of requests to an endpoint bound to ``bind``."""
+    """Judges the Host and Origin headers of requests to an endpoint bound to ``bind``."""
 
     def __init__(self, bind: str, allowed: Iterable[str] = ()) -> None:
-        self._open = not is_loopback(bind)
-        self._allowed = {name.lower() for name in allowed}
+        self._local = is_loopback(bind)
+        self._allowed = [_name(each) for each in allowed]
         # Clients send the same few values again and again, and parsing an address costs a tenth of a relayed call.
-        self._judge = functools.lru_cache(maxsize=256)(self._judge_host)
+        self._judge_host = functools.lru_cache(maxsize=256)(self._allows_name)
+        self._judge_origin = functools.lru_cache(maxsize=256)(self._allows_origin_of)
 
     def allows(self, host: bytes) -> bool:
         """Whether a request with this Host header may be served."""
-        return self._open or self._judge(host)
+        return (not self._local and not self._allowed) or self._judge_host(host.decode("latin-1"))
 
-    def _judge_host(self, host: bytes) -> bool:
-        name = _without_port(host.decode("latin-1")).lower()
-        return is_loopback(name) or name in self._allowed
+    def allows_origin(self, origin: bytes | None) -> bool:
+        """Whether a request with this Origin header may be served."""
+        return origin is None or not self._allowed or self._judge_origin(origin.decode("latin-1"))
+
+    def _allows_name(self, name: str) -> bool:
+        host, port = _split(name)
+        if is_loopback(host) and (self._local or not self._allowed):
+            return True
+        return any(each.matches(host, port) for each in self._allowed)
+
+    def _allows_origin_of(self, origin: str) -> bool:
+        return self._allows_name(urlsplit(origin).netloc)
 
     def explain(self, host: bytes) -> str:
-        """Why it may not."""
+        """Why a Host header is refused."""
+        shown = host.decode("latin-1")
+        if self._allowed:
+            return f"Host {shown!r} is not among the allowed hosts of this proxy (spec.allowedHosts of its McpProxy)"
         return (
-            f"Host {host.decode('latin-1')!r} is not a name of this machine, and the endpoint listens on loopback only;"
-            " use 127.0.0.1 or localhost"
+            f"Host {shown!r} is not a name of this machine, and the endpoint listens on loopback only; use 127.0.0.1"
+            " or localhost, or list the name in spec.allowedHosts of the McpProxy"
         )
 
 
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if ":" in host else host
+def _name(text: str) -> _Name:
+    host, port = _split(text)
+    return _Name(host, None if port == "*" else port)
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """Host, in lower case and without brackets, and port."""
+    name = name.lower()
+    if name.startswith("["):
+        host, _, rest = name[1:].partition("]")
+        return host, rest.removeprefix(":") or None
+    host, colon, port = name.rpartition(":")
+    return (host, port) if colon else (name, None)

@@ -16,6 +16,7 @@ from msgspec import Raw
 from mcp_connections.mounts.uris import public_uri
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, Unreachable
+from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.envelope import stripped
 from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
 from mcp_connections.proxy.upstream import Asker, Hello, Scope, UpstreamSession
@@ -35,6 +36,7 @@ class Client(Protocol):
     hello: Hello
     log_level: str | None
     era: Era
+    principal: Principal
 
     @property
     def listening(self) -> bool:

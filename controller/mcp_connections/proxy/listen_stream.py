@@ -40,6 +40,7 @@ class ListenStream:
 
     def __init__(self, registry: Registry, client: PooledClient, request_id: bytes) -> None:
         self.hello = client.hello
+        self.principal = client.principal
         self._registry = registry
         self._pooled = client
         self._request_id = request_id
@@ -54,7 +55,9 @@ class ListenStream:
         """
         wanted = jsonrpc.members(params.get("notifications"), "subscriptions/listen: params.notifications")
         agreed: dict[str, Any] = {}
-        capabilities = {name for mount in self._registry.mounts for name in mount.capabilities} | {"tools"}
+        capabilities = {name for mount in self._registry.mounts_for(self.principal) for name in mount.capabilities} | {
+            "tools"
+        }
         for kind in _LISTS:
             if bytes(wanted.get(f"{kind}ListChanged", Raw(b"false"))) == b"true" and kind in capabilities:
                 self._lists.add(kind)
@@ -72,7 +75,7 @@ class ListenStream:
             )
         agreed: list[str] = []
         for uri in uris:
-            target = self._registry.aggregate.locate(uri)
+            target = self._registry.view(self.principal).locate(uri)
             if target is not None and await self._subscribe_one(target.owner, target.own):
                 agreed.append(uri)
         return agreed

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Final
 
 from mcp_connections.mounts.report import ReloadResult
@@ -14,7 +14,6 @@ from mcp_connections.proxy.admin_control import HealthReport
 from mcp_connections.proxy.channel import ChannelError
 from mcp_connections.proxy.client_session import SessionTable
 from mcp_connections.proxy.endpoint import Endpoint
-from mcp_connections.proxy.host_guard import HostGuard
 from mcp_connections.proxy.listening import serving
 from mcp_connections.proxy.metrics import Metrics
 from mcp_connections.proxy.mount import Mount
@@ -28,12 +27,12 @@ DRAIN_SECONDS: Final = 10.0
 class ProxyProcess:
     """Everything behind the public port."""
 
-    def __init__(self, *, host: str, allowed_hosts: Iterable[str] = ()) -> None:
+    def __init__(self, *, host: str) -> None:
         self.registry = Registry()
         self.metrics = Metrics()
         self.sessions = SessionTable(self.registry)
         relay = Relay(self.registry, self.metrics)
-        self.app = Endpoint(self.registry, relay, self.sessions, HostGuard(host, allowed_hosts))
+        self.app = Endpoint(self.registry, relay, self.sessions, bind=host)
         self.metrics.observe(self.registry.report)
         self.registry.on_reload = self._reloaded
 

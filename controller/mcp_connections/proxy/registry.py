@@ -24,8 +24,9 @@ from mcp_connections.mounts.report import (
     RetiredMount,
     SkippedMount,
 )
-from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, MountSpec
+from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, MountSpec
 from mcp_connections.proxy.catalogue import Aggregate
+from mcp_connections.proxy.client_access import Principal, may_use
 from mcp_connections.proxy.connecting import ChannelFactory, Transport
 from mcp_connections.proxy.mount import Mount
 
@@ -38,6 +39,8 @@ READY_SECONDS: Final = 10.0
 ANNOUNCE_SECONDS: Final = 0.02
 """How long changes are collected into one list_changed."""
 RETIRED_KEPT: Final = 20
+MAX_VIEWS: Final = 64
+"""Catalogues kept for clients that may see a part of the connections only."""
 
 Listener = Callable[[set[str]], None]
 """Told which of the lists (tools, resources, prompts) changed."""
@@ -66,6 +69,9 @@ class Registry:
         self._listeners: list[Listener] = []
         self._aggregate: Aggregate[Mount] = Aggregate([])
         self._announced = self._aggregate
+        self._restricted = False
+        """Whether any mount is not for every client."""
+        self._views: dict[frozenset[tuple[str, str]], Aggregate[Mount]] = {}
         self._stale = False
         self._announcement: asyncio.TimerHandle | None = None
         self._applying = asyncio.Lock()
@@ -95,6 +101,7 @@ class Registry:
         """The public catalogue, up to date."""
         if self._stale:
             self._stale = False
+            self._views.clear()
             self._aggregate = Aggregate(
                 [
                     (mount, mount.spec.prefix, mount.public)
@@ -103,6 +110,33 @@ class Registry:
                 ]
             )
         return self._aggregate
+
+    @property
+    def access(self) -> Access:
+        """How clients are to be authenticated."""
+        return self._desired.access
+
+    def mounts_for(self, principal: Principal) -> tuple[Mount, ...]:
+        """The mounts that a client may know of."""
+        return tuple(mount for mount in self._mounts.values() if may_use(mount.spec.allow, principal))
+
+    def view(self, principal: Principal) -> Aggregate[Mount]:
+        """The public catalogue as far as a client may see it: what it may not see is not there for it."""
+        whole = self.aggregate
+        if not self._restricted:
+            return whole
+        visible = self.mounts_for(principal)
+        if len(visible) == len(self._mounts):
+            return whole
+        key = frozenset((mount.spec.connection.namespace, mount.spec.connection.name) for mount in visible)
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) >= MAX_VIEWS:
+                self._views.clear()
+            view = self._views[key] = Aggregate(
+                [(mount, mount.spec.prefix, mount.public) for mount in visible if mount.public is not None]
+            )
+        return view
 
     def listen(self, listener: Listener) -> None:
         """Have ``listener`` called after every change of the public catalogue."""
@@ -223,6 +257,7 @@ class Registry:
             if renamed:
                 mount.rename(desired.separator)
             self._mounts[place] = mount
+        self._restricted = any(spec.allow for spec in desired.mounts)
         causes = [(step.connection, step.cause) for step in steps.of(Replace)]
         causes += [(step.connection, step.cause) for step in steps.of(Retire)]
         leaving = [(before[connection.namespace, connection.name], cause) for connection, cause in causes]

@@ -17,6 +17,7 @@ from mcp_connections import __version__
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import Target
 from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.discovery import LISTINGS, Kind
 from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
@@ -55,21 +56,21 @@ class Relay:
 
     # initialize
 
-    async def introduce(self, protocol_version: str) -> bytes:
-        """The result of initialize for a client that offered ``protocol_version``."""
+    async def introduce(self, protocol_version: str, principal: Principal) -> bytes:
+        """The result of initialize for ``principal``, whose client offered ``protocol_version``."""
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
         result: dict[str, Any] = {
             "protocolVersion": protocol_version,
-            "capabilities": self.capabilities(),
+            "capabilities": self.capabilities(principal),
             "serverInfo": {"name": "mcp-connections", "version": __version__},
         }
-        if instructions := self.instructions():
+        if instructions := self.instructions(principal):
             result["instructions"] = instructions
         return jsonrpc.encode(result)
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self, principal: Principal) -> dict[str, Any]:
         """What the backends have, together. Tools are always there: backends that have them may be added any time."""
-        backends = [mount.capabilities for mount in self._registry.mounts]
+        backends = [mount.capabilities for mount in self._registry.mounts_for(principal)]
         capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
         if any("resources" in each for each in backends):
             resources: dict[str, bool] = {"listChanged": True}
@@ -83,11 +84,11 @@ class Relay:
                 capabilities[plain] = {}
         return capabilities
 
-    def instructions(self) -> str:
+    def instructions(self, principal: Principal) -> str:
         """What the backends tell models about themselves, each under its prefix."""
         return "\n\n".join(
             f"[{mount.spec.prefix or mount.label}] {mount.instructions}"
-            for mount in self._registry.mounts
+            for mount in self._registry.mounts_for(principal)
             if mount.instructions
         )
 
@@ -104,7 +105,7 @@ class Relay:
                 response["id"] = Raw(request_id)
                 return jsonrpc.encode(response)
             if (kind := LISTED.get(method)) is not None:
-                return jsonrpc.result(request_id, await self.list(kind, message))
+                return jsonrpc.result(request_id, await self.list(client, kind, message))
             if method == "ping":
                 return jsonrpc.result(request_id, b"{}")
             if method == "logging/setLevel":
@@ -118,13 +119,13 @@ class Relay:
             )
         return jsonrpc.failure(request_id, RpcError(METHOD_NOT_FOUND, f"Method not found: {method}"))
 
-    async def list(self, kind: Kind, message: Envelope) -> bytes:
+    async def list(self, client: Client, kind: Kind, message: Envelope) -> bytes:
         """The result of a list request. Raises RpcError."""
         params = jsonrpc.members(message.get("params"), "list")
         if "cursor" in params and bytes(params["cursor"]) != b"null":
             raise RpcError(INVALID_PARAMS, "params.cursor is not one that was given out: lists here have one page")
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
-        return self._registry.aggregate.results[kind]
+        return self._registry.view(client.principal).results[kind]
 
     async def _call_tool(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         return await self._relay_named("tool", "Unknown tool", client, message, stream)
@@ -138,16 +139,16 @@ class Relay:
         method = jsonrpc.decode_str(message["method"])
         params = jsonrpc.members(message.get("params"), method)
         name = jsonrpc.string_member(params, "name", method)
-        mount, own = await self._named(kind, name, unknown)
+        mount, own = await self._named(client, kind, name, unknown)
         params["name"] = Raw(jsonrpc.encode(own))
         message["params"] = Raw(jsonrpc.encode(params))
         return await self._relay(mount, method, client, message, stream)
 
-    async def _named(self, kind: Kind, name: str, unknown: str) -> Target[Mount]:
-        target = self._registry.aggregate.targets[kind].get(name)
+    async def _named(self, client: Client, kind: Kind, name: str, unknown: str) -> Target[Mount]:
+        target = self._registry.view(client.principal).targets[kind].get(name)
         if target is not None:
             return target
-        for mount in self._registry.mounts:
+        for mount in self._registry.mounts_for(client.principal):
             # Without a catalogue only the prefix tells that the name may be this mount's.
             if (
                 mount.public is None
@@ -156,24 +157,24 @@ class Relay:
             ):
                 if not mount.attempted.is_set():
                     await self._registry.first_attempts(FIRST_LIST_SECONDS)
-                    if (found := self._registry.aggregate.targets[kind].get(name)) is not None:
+                    if (found := self._registry.view(client.principal).targets[kind].get(name)) is not None:
                         return found
                 mount.wake()
                 raise mount.unavailable()
         raise RpcError(INVALID_PARAMS, f"{unknown}: {name}")
 
     async def _read_resource(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
-        mount, _ = await self._located("resources/read", message)
+        mount, _ = await self._located(client, "resources/read", message)
         return await self._relay(mount, "resources/read", client, message, stream)
 
-    async def _located(self, method: str, message: Envelope) -> Target[Mount]:
+    async def _located(self, client: Client, method: str, message: Envelope) -> Target[Mount]:
         """The mount of ``params.uri``, which is replaced by the backend's own URI."""
         params = jsonrpc.members(message.get("params"), method)
         uri = jsonrpc.string_member(params, "uri", method)
-        target = self._registry.aggregate.locate(uri)
+        target = self._registry.view(client.principal).locate(uri)
         if target is None:
             await self._registry.first_attempts(FIRST_LIST_SECONDS)
-            target = self._registry.aggregate.locate(uri)
+            target = self._registry.view(client.principal).locate(uri)
         if target is None:
             raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
         params["uri"] = Raw(jsonrpc.encode(target.own))
@@ -181,13 +182,13 @@ class Relay:
         return target
 
     async def _subscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
-        mount, uri = await self._located("resources/subscribe", message)
+        mount, uri = await self._located(client, "resources/subscribe", message)
         if not mount.offers_subscriptions:
             raise RpcError(METHOD_NOT_FOUND, f"connection {mount.label} does not offer resource subscriptions")
         return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client)
 
     async def _unsubscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
-        mount, uri = await self._located("resources/unsubscribe", message)
+        mount, uri = await self._located(client, "resources/unsubscribe", message)
         answer = await mount.attend(lambda leg: leg.unsubscribe(client, uri, message), client)
         return answer if answer is not None else {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
 
@@ -199,13 +200,13 @@ class Relay:
         kind = jsonrpc.string_member(reference, "type", f"{method}: params.ref")
         if kind == "ref/prompt":
             name = jsonrpc.string_member(reference, "name", f"{method}: params.ref")
-            target = await self._named("prompt", name, "Unknown prompt")
+            target = await self._named(client, "prompt", name, "Unknown prompt")
             reference["name"] = Raw(jsonrpc.encode(target.own))
         elif kind == "ref/resource":
             uri = jsonrpc.string_member(reference, "uri", f"{method}: params.ref")
-            found = self._registry.aggregate.targets["resourceTemplate"].get(uri) or self._registry.aggregate.locate(
-                uri
-            )
+            found = self._registry.view(client.principal).targets["resourceTemplate"].get(uri) or self._registry.view(
+                client.principal
+            ).locate(uri)
             if found is None:
                 raise RpcError(INVALID_PARAMS, f"{method}: unknown resource template {uri}")
             target = found
@@ -227,7 +228,9 @@ class Relay:
         if level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"logging/setLevel: params.level must be one of {', '.join(LOG_LEVELS)}")
         client.log_level = level
-        logging_mounts = [mount for mount in self._registry.mounts if "logging" in mount.capabilities]
+        logging_mounts = [
+            mount for mount in self._registry.mounts_for(client.principal) if "logging" in mount.capabilities
+        ]
         outcomes = await asyncio.gather(
             *(mount.attend(lambda leg: leg.set_level(level), client) for mount in logging_mounts),
             return_exceptions=True,
@@ -243,9 +246,9 @@ class Relay:
         """``tools/call``, ``prompts/get`` or ``resources/read``, by the backend that has it. Raises RpcError."""
         return await self._handlers[method](client, message, scope)
 
-    def owner(self, method: str, params: dict[str, Raw]) -> Mount | None:
+    def owner(self, client: Client, method: str, params: dict[str, Raw]) -> Mount | None:
         """The mount that ``relay`` would choose, if it is known already."""
-        aggregate = self._registry.aggregate
+        aggregate = self._registry.view(client.principal)
         if method == "resources/read":
             target = aggregate.locate(jsonrpc.string_member(params, "uri", method))
         else:

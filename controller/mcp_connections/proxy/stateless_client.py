@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.jsonrpc import METHOD_NOT_FOUND, RpcError
@@ -41,7 +42,8 @@ class PooledClient:
     era: Era = "stateless"
     listening = False
 
-    def __init__(self, hello: Hello, capabilities: dict[str, Any]) -> None:
+    def __init__(self, principal: Principal, hello: Hello, capabilities: dict[str, Any]) -> None:
+        self.principal = principal
         self.hello = hello
         self.capabilities = capabilities
         self.log_level: str | None = None
@@ -81,21 +83,22 @@ class ClientPool:
         self._clients: OrderedDict[tuple[str, bytes, bytes], PooledClient] = OrderedDict()
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def get(self, principal: str, hello: Hello) -> PooledClient:
+    def get(self, principal: Principal, hello: Hello) -> PooledClient:
         """The client for a request of ``principal``. Raises RpcError where its capabilities are no object."""
         loop = asyncio.get_running_loop()
-        key = (principal, hello.client_info, hello.capabilities)
+        key = (principal.key, hello.client_info, hello.capabilities)
         client = self._clients.get(key)
         if client is None:
             capabilities = jsonrpc.decode_any(hello.capabilities)
             if not isinstance(capabilities, dict):
                 raise RpcError(jsonrpc.INVALID_PARAMS, "the client capabilities in params._meta must be an object")
-            client = self._clients[key] = PooledClient(hello, capabilities)
+            client = self._clients[key] = PooledClient(principal, hello, capabilities)
             if len(self._clients) > MAX_CLIENTS:
                 self._drop_oldest()
             if self._sweeper is None:
                 self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep)
         self._clients.move_to_end(key)
+        client.principal = principal  # a newer token may carry other scopes
         client.last_used = loop.time()
         return client
 

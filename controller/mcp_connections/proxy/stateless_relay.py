@@ -11,10 +11,11 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_capability import can_be_asked
 from mcp_connections.proxy.eras import META_SERVER, SUPPORTED_VERSIONS
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import FIRST_LIST_SECONDS, LISTED, Relay
+from mcp_connections.proxy.stateless_answers import code_of, of_this_era
 from mcp_connections.proxy.stateless_client import PooledClient
 from mcp_connections.proxy.stateless_stream import StatelessStream
 from mcp_connections.proxy.suspended_call import SuspendedCall, SuspendedCalls, digest_of
@@ -23,8 +24,6 @@ from mcp_connections.proxy.upstream import Scope
 SERVER_INFO: Final = {"name": "mcp-connections", "version": __version__}
 CACHING: Final = b'"ttlMs":0,"cacheScope":"private"'
 """Lists change whenever a connection does, and subscriptions/listen says when."""
-
-_COMPLETE: Final = Raw(b'"complete"')
 
 
 class Response(NamedTuple):
@@ -57,8 +56,8 @@ class StatelessRelay:
         else:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         response["id"] = Raw(request_id)
-        response = _of_this_era(response, method)
-        return Response(jsonrpc.encode(response), _code_of(response.get("error")))
+        response = of_this_era(response, method, client.capabilities)
+        return Response(jsonrpc.encode(response), code_of(response.get("error")))
 
     async def _discover(self, client: PooledClient) -> bytes:
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
@@ -89,7 +88,12 @@ class StatelessRelay:
         call = self._resumed(client, digest, params)
         if call is None:
             mount = self._relay.owner(client, method, params)
-            if mount is None or not can_be_asked(client.capabilities) or await mount.is_stateless_for(client):
+            if mount is None or await mount.is_stateless_for(client):
+                return await self._plain(client, method, message, stream, mount)
+            if "requestState" in params:
+                # Such a backend gives out none. Calling it anew would do twice what the client means to go on with.
+                raise RpcError(INVALID_PARAMS, "params.requestState is unknown or has expired; send the request anew")
+            if not can_be_asked(client.capabilities):
                 return await self._plain(client, method, message, stream, mount)
             call = SuspendedCall(
                 client, digest, lambda scope: self._plain(client, method, message, scope, mount, stream.log_level)
@@ -130,44 +134,3 @@ class StatelessRelay:
     def cancel_all(self) -> None:
         """The process stops: nobody can come back."""
         self._suspended.cancel_all()
-
-
-def _of_this_era(response: Envelope, method: str) -> Envelope:
-    """A response as this protocol version requires it: what a backend of the other era could not know of is added
-    (``resultType``, caching hints of a read), and codes that no longer exist are replaced."""
-    if (error := response.get("error")) is not None:
-        if b"-32002" in bytes(error):
-            response["error"] = _renumbered(error)
-        return response
-    result = response.get("result")
-    if result is None:
-        return response
-    try:
-        members = jsonrpc.decode_envelope(result)
-    except jsonrpc.DecodeError:
-        return response
-    given = len(members)
-    members.setdefault("resultType", _COMPLETE)
-    if method == "resources/read" and bytes(members["resultType"]) == bytes(_COMPLETE):
-        members.setdefault("ttlMs", Raw(b"0"))
-        members.setdefault("cacheScope", Raw(b'"private"'))
-    if len(members) > given:
-        response["result"] = Raw(jsonrpc.encode(members))
-    return response
-
-
-def _code_of(error: Raw | None) -> int | None:
-    if error is None:
-        return None
-    try:
-        code = jsonrpc.decode_any(jsonrpc.decode_envelope(error).get("code", jsonrpc.NULL))
-    except jsonrpc.DecodeError:
-        return None
-    return code if isinstance(code, int) else None
-
-
-def _renumbered(raw: Raw) -> Raw:
-    error = jsonrpc.decode_envelope(raw)
-    if bytes(error.get("code", Raw(b""))) == b"%d" % RESOURCE_NOT_FOUND:
-        error["code"] = Raw(b"%d" % INVALID_PARAMS)
-    return Raw(jsonrpc.encode(error))
