@@ -23,12 +23,17 @@ def refusal(method: str, message: Envelope, capabilities: Mapping[str, Any]) -> 
         return None
     if capability not in capabilities:
         return RpcError(METHOD_NOT_FOUND, f"the client does not support {method}: it did not declare {capability!r}")
-    declared = capabilities[capability]
-    if capability == "elicitation" and _is_by_url(message) and not (isinstance(declared, dict) and "url" in declared):
+    if capability == "elicitation" and _is_by_url(message) and not takes_urls(capabilities):
         # A client that does not know the mode would show an empty form, and its user would consent to nothing
         # (client/elicitation, Capabilities: an empty object stands for forms alone).
         return RpcError(INVALID_PARAMS, "the client does not support elicitation in mode 'url': it declared only forms")
     return None
+
+
+def takes_urls(capabilities: Mapping[str, Any]) -> bool:
+    """Whether the client can be asked to have its user visit a page."""
+    declared = capabilities.get("elicitation")
+    return isinstance(declared, dict) and "url" in declared
 
 
 def _is_by_url(message: Envelope) -> bool:

@@ -28,3 +28,5 @@ META_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
+# Of 2025-11-25 (client/elicitation, URL Elicitation Required Error); not to be used in the stateless era.
+URL_ELICITATION_REQUIRED: Final = -32042

@@ -26,7 +26,6 @@ SUSPENDED_SECONDS: Final = 600.0
 """How long a client may take to come back."""
 GATHER_SECONDS: Final = 0.02
 """Questions that come together are asked together."""
-_PREFIX: Final = "mcp-connections."
 
 
 class SuspendedCall:
@@ -121,20 +120,18 @@ class SuspendedCalls:
         """Keep a call until its client comes back, 600 s at most; the oldest make room."""
         if len(self._calls) >= MAX_SUSPENDED:
             self._forget(next(iter(self._calls))).cancel()
-        call.key = f"{_PREFIX}{secrets.token_urlsafe(24)}"
+        call.key = secrets.token_urlsafe(24)
         self._calls[call.key] = call
         call.expiry = asyncio.get_running_loop().call_later(SUSPENDED_SECONDS, self._expire, call.key)
 
     def resume(self, state: str, client: PooledClient, digest: bytes) -> SuspendedCall | None:
-        """The call that a ``requestState`` stands for; None where it is not of our making.
+        """The call that a ``requestState`` stands for; None where it is a backend's own, or expired.
 
-        Raises RpcError where it is ours but unknown, expired, of another client or for another request.
+        Raises RpcError where it is of another client or for another request.
         """
-        if not state.startswith(_PREFIX):
-            return None
         call = self._calls.get(state)
         if call is None:
-            raise RpcError(INVALID_PARAMS, "params.requestState is unknown or has expired; send the request anew")
+            return None
         if call.client is not client or call.digest != digest:
             raise RpcError(INVALID_PARAMS, "params.requestState belongs to another request; send this one without it")
         return self._forget(state)
