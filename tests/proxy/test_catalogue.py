@@ -11,7 +11,11 @@ from msgspec import Raw
 
 from mcp_connections.proxy.catalogue import Aggregate, PublicCatalogue, publish
 from mcp_connections.proxy.discovery import BackendCatalogue, Item, Kind
+from mcp_connections.proxy.selecting import select
+from tests.proxy.desired import http
 
+EVERYTHING = http("one", "http://127.0.0.1:1/mcp")
+"""A connection that hides nothing."""
 MEMBERS: dict[Kind, str] = {"tool": "name", "resource": "uri", "resourceTemplate": "uriTemplate", "prompt": "name"}
 PREFIXES = st.sampled_from(["", "a", "a_b", "b", "a.b", "x-1"])
 NAMES = st.one_of(st.sampled_from(["b_c", "c", "_", "", "b", "a_b_c", "n" * 130, "n" * 129 + "m"]), st.text(max_size=6))
@@ -59,7 +63,7 @@ def aggregate(
     backends: list[tuple[str, BackendCatalogue]], separator: str
 ) -> tuple[Aggregate[int], list[PublicCatalogue]]:
     """The aggregate, and what each backend contributes; owners are numbers, the oldest 0."""
-    public = [publish(catalogue, prefix, separator) for prefix, catalogue in backends]
+    public = [publish(select(catalogue, EVERYTHING, None), prefix, separator) for prefix, catalogue in backends]
     entries = [(number, prefix, public[number]) for number, (prefix, _) in enumerate(backends)]
     return Aggregate(entries), public
 

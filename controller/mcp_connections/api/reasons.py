@@ -82,6 +82,8 @@ class Reason(StrEnum):
     """Ready=False: the stdio command does not exist or cannot be executed."""
     EXITED = "Exited"
     """Ready=False: the stdio process ended; the message holds its exit code and the tail of its stderr."""
+    CATALOG_CHANGED = "CatalogChanged"
+    """Ready=False: the backend's catalogue is not the pinned one and is withheld; the message says what differs."""
 
     # Mounted and Ready
     DISABLED = "Disabled"

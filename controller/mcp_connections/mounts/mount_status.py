@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_connections.api.connection_status import CatalogStatus, McpConnectionStatus, MountStatus, ServerStatus
+from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.report import MountReport
 from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec
@@ -53,7 +54,8 @@ def _mount(spec: MountSpec, mounts: list[MountReport], known: McpConnectionStatu
 def _reported(mounts: list[MountReport], known: McpConnectionStatus) -> dict[str, Any]:
     up = [mount for mount in mounts if mount.ready]
     down = sorted((mount for mount in mounts if not mount.ready), key=severity)
-    best = (up or down)[0]
+    changed = [mount for mount in down if mount.reason == Reason.CATALOG_CHANGED]
+    best = (changed or up or down)[0]  # what is to be reviewed is the catalogue that was withheld
     handshakes = [mount.last_handshake for mount in mounts if mount.last_handshake]
     error = next((mount.last_error for mount in (*down, *up) if mount.last_error), known.last_error)
     return {

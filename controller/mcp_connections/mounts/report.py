@@ -38,12 +38,13 @@ class CatalogReport(WireModel):
     resource_templates: int = 0
     prompts: int = 0
     hash: str = ""
+    """Of what the backend has now, which is something else than what is served where that is withheld."""
     names: tuple[str, ...] = ()
     """The first 50 public tool names."""
     skipped: tuple[CatalogNote, ...] = ()
-    """Items left out: malformed, or their public name belongs to an older connection."""
+    """Items left out: malformed, or their public name belongs to another tool or an older connection."""
     notices: tuple[CatalogNote, ...] = ()
-    """Items served with a remark: an alias for a long name, a name over 64 characters."""
+    """Items served with a remark: an alias for a long name, a name over 64 characters. Patterns that match nothing."""
 
 
 class MountReport(WireModel):
@@ -55,11 +56,12 @@ class MountReport(WireModel):
     transport: str
     """http, sse, webSocket or stdio."""
     ready: bool
-    """A live control session and a catalogue."""
+    """A live control session and a catalogue that may be served."""
     attempted: bool
     """The first attempt to connect has ended, well or badly."""
     reason: str
-    """Ready, Connecting, Unreachable, Timeout, Unauthorized, ProtocolError, CommandNotFound or Exited."""
+    """Ready, Connecting, Unreachable, Timeout, Unauthorized, ProtocolError, CommandNotFound, Exited or
+    CatalogChanged."""
     message: str
     phase: Phase | None = None
     """Where the last attempt failed; None while ready."""

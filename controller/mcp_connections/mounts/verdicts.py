@@ -20,6 +20,7 @@ from mcp_connections.mounts.spec import ConnectionKey
 Truth = Literal["True", "False", "Unknown"]
 
 _BY_SEVERITY = (
+    Reason.CATALOG_CHANGED,
     Reason.UNAUTHORIZED,
     Reason.PROTOCOL_ERROR,
     Reason.COMMAND_NOT_FOUND,

@@ -6,8 +6,9 @@ splitting the name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Raw
@@ -16,7 +17,8 @@ from mcp_connections.mounts.naming import full_name, name_notice, public_name
 from mcp_connections.mounts.report import CatalogNote
 from mcp_connections.mounts.uris import public_uri, split_public_uri
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.discovery import LISTINGS, BackendCatalogue, Item, Kind
+from mcp_connections.proxy.discovery import LISTINGS, Item, Kind
+from mcp_connections.proxy.selecting import SelectedCatalogue
 
 CHANGE_OF: Final[dict[Kind, str]] = {
     "tool": "tools",
@@ -25,6 +27,8 @@ CHANGE_OF: Final[dict[Kind, str]] = {
     "prompt": "prompts",
 }
 """Which ``notifications/*/list_changed`` tells of a change in a kind."""
+
+NO_NEW_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 Owner = TypeVar("Owner")
 
@@ -46,26 +50,53 @@ class PublicCatalogue:
     items: dict[Kind, tuple[PublicItem, ...]] = field(default_factory=dict)
     skipped: tuple[CatalogNote, ...] = ()
     notices: tuple[CatalogNote, ...] = ()
-    digest: str = ""
+    may_read: Callable[[str], bool] | None = None
+    """Whether a URI that is not listed may be asked for, by the backend's own spelling. None: any."""
 
 
-def publish(catalogue: BackendCatalogue, prefix: str, separator: str) -> PublicCatalogue:
-    """The backend's items under the mount's prefix; all members but names and URIs stay as they are."""
-    notices: list[CatalogNote] = []
+def publish(
+    catalogue: SelectedCatalogue, prefix: str, separator: str, rename: Mapping[str, str] = NO_NEW_NAMES
+) -> PublicCatalogue:
+    """The backend's items under the mount's prefix; all members but names and URIs stay as they are.
+
+    ``rename``: the names of some tools, by the backend's own.
+    """
+    notices = list(catalogue.notices)
+    skipped: list[CatalogNote] = []
     items: dict[Kind, tuple[PublicItem, ...]] = {}
     for kind, own in catalogue.items.items():
         if kind in ("tool", "prompt"):
-            items[kind] = tuple(_named(kind, item, prefix, separator, notices) for item in own)
+            names = _renamed(own, rename if kind == "tool" else NO_NEW_NAMES, skipped)
+            items[kind] = tuple(
+                _named(kind, item, names[item.identity], prefix, separator, notices)
+                for item in own
+                if item.identity in names
+            )
         else:
             items[kind] = tuple(_located(kind, item, prefix) for item in own)
-    skipped = tuple(note for note in catalogue.notes if note.kind != "list")
-    notices.extend(note for note in catalogue.notes if note.kind == "list")
-    return PublicCatalogue(items, skipped, tuple(notices), catalogue.digest)
+    return PublicCatalogue(items, (*skipped, *catalogue.skipped), tuple(notices), catalogue.may_read)
 
 
-def _named(kind: Kind, item: Item, prefix: str, separator: str, notices: list[CatalogNote]) -> PublicItem:
-    name = public_name(prefix, separator, item.identity)
-    if (notice := name_notice(name, full_name(prefix, separator, item.identity))) is not None:
+def _renamed(items: Sequence[Item], rename: Mapping[str, str], skipped: list[CatalogNote]) -> dict[str, str]:
+    """The name of each item without the prefix. One that was given another item's name has none: of two that claim a
+    name, the one keeps it whose own it is, then the one whose own name sorts first."""
+    holders = {item.identity: item.identity for item in items if item.identity not in rename}
+    for own in sorted(item.identity for item in items if item.identity in rename):
+        holder = holders.setdefault(rename[own], own)
+        if holder != own:
+            reason = (
+                f"spec.tools.rename calls it {rename[own]!r}, and the backend's tool {holder!r} is called that already."
+                " Choose another name, or rename or exclude the other tool."
+            )
+            skipped.append(CatalogNote(kind="tool", name=own, reason=reason))
+    return {own: name for name, own in holders.items()}
+
+
+def _named(
+    kind: Kind, item: Item, own_or_new: str, prefix: str, separator: str, notices: list[CatalogNote]
+) -> PublicItem:
+    name = public_name(prefix, separator, own_or_new)
+    if (notice := name_notice(name, full_name(prefix, separator, own_or_new))) is not None:
         notices.append(CatalogNote(kind=kind, name=name, reason=notice))
     members = dict(item.members)
     members["name"] = Raw(jsonrpc.encode(name))
@@ -116,13 +147,13 @@ class Aggregate(Generic[Owner]):
         self.results: dict[Kind, bytes] = {}
         self.clashes: list[tuple[Owner, CatalogNote, Owner]] = []
         """Items left out because an older mount has the same public name: whose, what, and who has it."""
-        self._prefixes: dict[str, Owner] = {}
-        self._unprefixed: list[Owner] = []
+        self._prefixes: dict[str, tuple[Owner, PublicCatalogue]] = {}
+        self._unprefixed: list[tuple[Owner, PublicCatalogue]] = []
         for owner, prefix, public in sources:
             if prefix:
-                self._prefixes.setdefault(prefix, owner)
+                self._prefixes.setdefault(prefix, (owner, public))
             elif public.items.get("resource") or public.items.get("resourceTemplate"):
-                self._unprefixed.append(owner)
+                self._unprefixed.append((owner, public))
         for listing in LISTINGS:
             bodies = list(self._claim(listing.kind, sources))
             self.results[listing.kind] = b'{"%s":[%s]}' % (listing.member.encode(), b",".join(bodies))
@@ -139,12 +170,17 @@ class Aggregate(Generic[Owner]):
                     self.clashes.append((owner, note, holder.owner))
 
     def locate(self, uri: str) -> Target[Owner] | None:
-        """The mount that serves a public URI, listed or not, and the URI the backend knows it by."""
+        """The mount that serves a public URI, listed or not, and the URI the backend knows it by; None where there is
+        none, or it hides that URI."""
         if (listed := self.targets["resource"].get(uri)) is not None:
             return listed
-        if (mapped := split_public_uri(uri)) is not None and (owner := self._prefixes.get(mapped[0])) is not None:
-            return Target(owner, mapped[1])
-        return Target(self._unprefixed[0], uri) if self._unprefixed else None
+        if (mapped := split_public_uri(uri)) is not None and (place := self._prefixes.get(mapped[0])) is not None:
+            owner, public = place
+            return Target(owner, mapped[1]) if public.may_read is None or public.may_read(mapped[1]) else None
+        for owner, public in self._unprefixed:
+            if public.may_read is None or public.may_read(uri):
+                return Target(owner, uri)
+        return None
 
     def changes_from(self, before: Aggregate[Owner]) -> set[str]:
         """Which lists (tools, resources, prompts) differ."""

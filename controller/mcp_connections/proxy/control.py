@@ -17,16 +17,18 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.report import Phase, ServerReport
 from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue, publish
 from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, TimedOut
-from mcp_connections.proxy.discovery import BackendCatalogue, discover
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.jsonrpc import RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.opening import Opener
+from mcp_connections.proxy.pinning import Pin
+from mcp_connections.proxy.selecting import SelectedCatalogue, read_selected
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.upstream import Scope, UpstreamSession
 
@@ -62,7 +64,7 @@ class Control:
         self.started_at = 0.0
         """Loop time of the first attempt to connect."""
         self.live = False
-        """A session and a catalogue."""
+        """A session and a catalogue that may be served."""
         self.era: Era | None = None
         """The era of the last session."""
         self.generation = 0
@@ -77,8 +79,12 @@ class Control:
         self.server: ServerReport | None = None
         self.instructions: str | None = None
         self.capabilities: dict[str, object] = {}
-        self.own: BackendCatalogue | None = None
+        self.seen: SelectedCatalogue | None = None
+        """What the backend has."""
+        self.own: SelectedCatalogue | None = None
+        """What is served of it, or was last, under the backend's names."""
         self.public: PublicCatalogue | None = None
+        self._pin = Pin(spec.catalog.pin)
         self._spec = spec
         self._label = str(spec.connection)
         self._opener = opener
@@ -154,15 +160,11 @@ class Control:
             version=str(session.server_info.get("version", "")),
             protocol_version=session.protocol_version,
         )
-        self.instructions = session.instructions
         self.capabilities = session.capabilities
         self.last_handshake = self._now()
-        self.reason, self.message = "Ready", "connected"
         self.next_retry = None
-        self.live = True
         self._keep_catalogue()
-        if self.last_error is not None or not self.attempted.is_set():
-            log.info("connection %s: ready", self._label)
+        self._settle()
         self.last_error = None
         self.attempted.set()
         self._on_change()
@@ -182,26 +184,54 @@ class Control:
         self.failed_phase = phase
 
     async def _refresh(self, session: UpstreamSession) -> None:
-        own = await discover(session, DISCOVERY_SECONDS)
-        if self.own is None or own.digest != self.own.digest or own.notes != self.own.notes:
-            self.own = own
+        seen = await read_selected(session, self._spec, DISCOVERY_SECONDS, self.seen)
+        if seen is not self.seen:
+            self.seen = seen
             for stateless in self._stateless_sessions:
-                stateless.arguments_in_headers = own.arguments_in_headers
-            self.public = publish(own, self._spec.prefix, self._separator)
+                stateless.arguments_in_headers = seen.arguments_in_headers
+            self._serve(self._pin.served(seen))
             self._on_change()
         self._on_read()
+
+    def _serve(self, own: SelectedCatalogue | None) -> None:
+        if own is not self.own:
+            self.own = own
+            self.public = None if own is None else self._publish(own)
+        self.instructions = None if own is None else own.instructions
+
+    def _publish(self, own: SelectedCatalogue) -> PublicCatalogue:
+        return publish(own, self._spec.prefix, self._separator, self._spec.tools.rename)
+
+    def _settle(self) -> None:
+        """The session is live and the lists are read: say whether what they hold is served."""
+        assert self.seen is not None
+        before = self.reason
+        objection = self._pin.objection(self.seen)
+        self.live = objection is None
+        if objection is None:
+            self.reason, self.message, self.failed_phase = Reason.READY.value, "connected", None
+        else:
+            self.reason, self.message, self.failed_phase = Reason.CATALOG_CHANGED.value, objection, "Discover"
+        if self.reason != before:
+            log.log(
+                logging.INFO if self.live else logging.WARNING,
+                "connection %s: %s",
+                self._label,
+                "ready" if self.live else objection,
+            )
+            self._on_change()
 
     def keep_informed(self, session: StatelessSession) -> None:
         """Have a stateless session know which arguments of which tools go into headers."""
         self._stateless_sessions.add(session)
-        if self.own is not None:
-            session.arguments_in_headers = self.own.arguments_in_headers
+        if self.seen is not None:
+            session.arguments_in_headers = self.seen.arguments_in_headers
 
     def rename(self, separator: str) -> None:
         """Publish under another separator; sessions and calls go on."""
         self._separator = separator
         if self.own is not None:
-            self.public = publish(self.own, self._spec.prefix, separator)
+            self.public = self._publish(self.own)
 
     async def _watch(self) -> None:
         """Returns never; raises ChannelError once the session is of no more use."""
@@ -231,6 +261,8 @@ class Control:
             except ChannelError as error:
                 log.warning("connection %s: the lists could not be read again: %s", self._label, error)
                 await self._probe(session)
+            else:
+                self._settle()
 
     def _refresh_pause(self) -> float:
         # Spread, so that mounts made together do not refresh together.
@@ -273,7 +305,10 @@ class Control:
         self.last_error = str(error)
         if self.public is not None and self._grace is None:
             grace = self._spec.catalog.removal_grace
-            self._grace = asyncio.get_running_loop().call_later(grace, self._withdraw)
+            if grace > 0:
+                self._grace = asyncio.get_running_loop().call_later(grace, self._withdraw)
+            else:
+                self._withdraw()
         self.attempted.set()
         self._on_change()
 
@@ -284,11 +319,12 @@ class Control:
 
     def _withdraw(self) -> None:
         log.warning(
-            "connection %s: still not back after %g s; its catalogue is withdrawn",
+            "connection %s: lost for %g s; its catalogue is withdrawn until it is back",
             self._label,
             self._spec.catalog.removal_grace,
         )
         self._grace = None
+        self.seen = None
         self.own = None
         self.public = None
         self._on_change()

@@ -61,6 +61,7 @@ class BackendCatalogue:
     items: dict[Kind, tuple[Item, ...]] = field(default_factory=dict)
     notes: tuple[CatalogNote, ...] = ()
     digest: str = ""
+    """Of the text as it came."""
     arguments_in_headers: Mapping[str, HeaderMap] = field(default_factory=dict)
     """Tools some of whose arguments are repeated in HTTP headers (``x-mcp-header``)."""
 
@@ -85,7 +86,7 @@ async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue
     return BackendCatalogue(
         items={found.listing.kind: tuple(found.items) for found in lists},
         notes=tuple(note for found in lists for note in found.notes),
-        digest=digest.hexdigest()[:16],
+        digest=digest.hexdigest(),
         arguments_in_headers={name: headers for found in lists for name, headers in found.headers.items()},
     )
 

@@ -170,7 +170,8 @@ class Mount:
 
     def wake(self) -> None:
         """Try to connect now rather than at the end of the pause."""
-        self._control.notice("suspect")
+        if not self._control.sessions:
+            self._control.notice("suspect")
 
     def report(self, clashes: tuple[CatalogNote, ...] = ()) -> MountReport:
         """The mount as it is now."""
@@ -196,9 +197,10 @@ class Mount:
         )
 
     def _catalog_report(self, clashes: tuple[CatalogNote, ...]) -> CatalogReport:
-        public = self.public
+        public, seen = self.public, self._control.seen
+        seen_hash = "" if seen is None else seen.hash
         if public is None:
-            return CatalogReport()
+            return CatalogReport(hash=seen_hash)
         left_out = {(note.kind, note.name) for note in clashes}
         served = {
             kind: [item.identity for item in items if (kind, item.identity) not in left_out]
@@ -209,7 +211,7 @@ class Mount:
             resources=len(served.get("resource", ())),
             resource_templates=len(served.get("resourceTemplate", ())),
             prompts=len(served.get("prompt", ())),
-            hash=public.digest,
+            hash=seen_hash,
             names=tuple(served.get("tool", ())[:50]),
             skipped=public.skipped + clashes,
             notices=public.notices,

@@ -16,7 +16,8 @@ from typing import Any, Final
 from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy.catalogue import PublicCatalogue, publish
 from mcp_connections.proxy.channel import ChannelError
-from mcp_connections.proxy.discovery import BackendCatalogue, discover
+from mcp_connections.proxy.pinning import Pin
+from mcp_connections.proxy.selecting import SelectedCatalogue, read_selected
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.stateless_leg import StatelessLeg
 
@@ -31,7 +32,7 @@ BURST_SECONDS: Final = 0.05
 class Offer:
     """What a backend has for clients of one era."""
 
-    own: BackendCatalogue
+    own: SelectedCatalogue
     public: PublicCatalogue
     capabilities: dict[str, object]
     instructions: str | None
@@ -44,13 +45,15 @@ class SecondEra:
         self, spec: MountSpec, *, separator: str, leg: Callable[[], StatelessLeg], on_change: Callable[[], None]
     ) -> None:
         self.offer: Offer | None = None
-        """None where the backend does not serve the era, and as long as that is not known."""
+        """None where the backend does not serve the era, as long as that is not known, and where what it offers is not
+        the pinned catalogue: stateless clients then see the one that is."""
         self.asked_at = 0.0
         """Loop time."""
         self.settled = asyncio.Event()
         """Set while there is nothing to wait for."""
         self.settled.set()
         self._spec = spec
+        self._pin = Pin(spec.catalog.pin)
         self._separator = separator
         self._leg = leg
         self._on_change = on_change
@@ -103,17 +106,27 @@ class SecondEra:
             self._found.set_result(False)
         self.settled.set()
 
-    async def _read(self, session: StatelessSession) -> Offer:
-        own = await discover(session, DISCOVERY_SECONDS)
-        public = publish(own, self._spec.prefix, self._separator)
-        return Offer(own, public, session.capabilities, session.instructions)
+    async def _read(self, session: StatelessSession) -> Offer | None:
+        before = None if self.offer is None else self.offer.own
+        own = await read_selected(session, self._spec, DISCOVERY_SECONDS, before)
+        for each in self._sessions:
+            each.arguments_in_headers = own.arguments_in_headers
+        if not self._pin.approves(own):
+            log.warning(
+                "connection %s: what the backend has for stateless clients has the hash %s, and spec.catalog.pin"
+                " approves another; they see the pinned catalogue",
+                self._spec.connection,
+                own.hash,
+            )
+            return None
+        return Offer(own, self._publish(own), session.capabilities, session.instructions)
+
+    def _publish(self, own: SelectedCatalogue) -> PublicCatalogue:
+        return publish(own, self._spec.prefix, self._separator, self._spec.tools.rename)
 
     def _adopt(self, offer: Offer | None) -> None:
         before, self.offer = self.offer, offer
-        if offer is not None:
-            for session in self._sessions:
-                session.arguments_in_headers = offer.own.arguments_in_headers
-        if (before and before.own.digest) != (offer and offer.own.digest):
+        if (before and before.own) is not (offer and offer.own):
             self._on_change()
 
     def changed(self) -> None:
@@ -143,8 +156,7 @@ class SecondEra:
         """Publish under another separator."""
         self._separator = separator
         if (offer := self.offer) is not None:
-            public = publish(offer.own, self._spec.prefix, separator)
-            self.offer = Offer(offer.own, public, offer.capabilities, offer.instructions)
+            self.offer = Offer(offer.own, self._publish(offer.own), offer.capabilities, offer.instructions)
 
     def forget(self) -> None:
         """The control session is of this era itself now, or the mount ends."""
