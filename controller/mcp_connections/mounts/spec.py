@@ -136,10 +136,6 @@ class MountSpec(WireModel):
     resources: Selection = Selection()
     """Resources and resource templates."""
     prompts: Selection = Selection()
-    tools: ToolSelection = ToolSelection()
-    resources: Selection = Selection()
-    """Resources and resource templates."""
-    prompts: Selection = Selection()
     allow: tuple[AllowRule, ...] = ()
     """Who may see and use the connection: whom any of the rules admits. Empty: everybody who may use the proxy."""
 
