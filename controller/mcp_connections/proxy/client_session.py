@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections import deque
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.registry import Registry
+from mcp_connections.proxy.replica import Replica
 from mcp_connections.proxy.upstream import Asker, Hello, Scope
 
 log = logging.getLogger(__name__)
@@ -47,14 +47,15 @@ class ClientSession:
 
     def __init__(
         self,
+        session_id: str,
         registry: Registry,
         principal: Principal,
         hello: Hello,
         capabilities: dict[str, Any],
         protocol_version: str,
     ) -> None:
+        self.id = session_id
         self.principal = principal
-        self.id = secrets.token_urlsafe(24)
         self.hello = hello
         self.capabilities = capabilities
         self.protocol_version = protocol_version
@@ -171,11 +172,15 @@ class ClientSession:
 class SessionTable:
     """All client sessions of one process."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, replica: Replica | None = None) -> None:
         self._registry = registry
+        self._replica = replica or Replica()
         self._sessions: dict[str, ClientSession] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         registry.listen(self._announce)
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -186,7 +191,9 @@ class SessionTable:
         """A new session. Raises TooManySessions."""
         if len(self._sessions) >= MAX_SESSIONS:
             raise TooManySessions
-        session = ClientSession(self._registry, principal, hello, capabilities, protocol_version)
+        session = ClientSession(
+            self._replica.new_id(), self._registry, principal, hello, capabilities, protocol_version
+        )
         self._sessions[session.id] = session
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)

@@ -16,6 +16,7 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import METADATA_PATH, Principal
 from mcp_connections.proxy.client_session import ClientSession, SessionTable, TooManySessions
+from mcp_connections.proxy.disconnects import disconnected
 from mcp_connections.proxy.entrance import Entrance, Headers, Refusal
 from mcp_connections.proxy.eras import STATELESS_VERSION, SUPPORTED_VERSIONS, UNSUPPORTED_VERSION
 from mcp_connections.proxy.event_stream import PING, encode_event
@@ -23,6 +24,7 @@ from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import Relay, negotiate
+from mcp_connections.proxy.replica import HOP_HEADER, Replica
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
 from mcp_connections.proxy.stateless_endpoint import StatelessEndpoint, is_stateless
 from mcp_connections.proxy.stateless_relay import StatelessRelay
@@ -48,8 +50,11 @@ class Visit(NamedTuple):
 class Endpoint:
     """The ASGI application."""
 
-    def __init__(self, registry: Registry, relay: Relay, sessions: SessionTable, *, bind: str) -> None:
+    def __init__(
+        self, registry: Registry, relay: Relay, sessions: SessionTable, *, bind: str, replica: Replica | None = None
+    ) -> None:
         """``bind``: the address that is listened at."""
+        self._replica = replica or Replica()
         self._registry = registry
         self._relay = relay
         self._sessions = sessions
@@ -81,7 +86,9 @@ class Endpoint:
             self._entrance.use(self._registry.access)
             self._entrance.check_name(headers)
             visit = Visit(fields, headers, await self._entrance.admit(headers, scope["scheme"]))
-            if method == "POST":
+            if (owner := self._owner_elsewhere(headers)) is not None:
+                await self._pass_on(owner, method, visit, receive, send)
+            elif method == "POST":
                 await self._post(visit, receive, send)
             elif method == "GET":
                 await self._get(visit, receive, send)
@@ -96,6 +103,18 @@ class Endpoint:
             await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
         except RpcError as error:  # of a notification, which has no id to answer to
             await send_body(send, 400, jsonrpc.failure(b"null", error))
+
+    def _owner_elsewhere(self, headers: Headers) -> str | None:
+        """The replica that has the session of a request, if that is another one."""
+        session_id = headers.get(b"mcp-session-id", b"").decode("latin-1")
+        if not session_id or session_id in self._sessions or HOP_HEADER in headers:
+            return None
+        return self._replica.owner_of(session_id)
+
+    async def _pass_on(self, owner: str, method: str, visit: Visit, receive: Receive, send: Send) -> None:
+        body = await _read_body(visit.headers, receive)
+        if not await self._replica.pass_on(owner, method, visit.fields, body, receive, send):
+            raise Refusal(404, -32001, "Session not found: its replica is gone; send initialize again")
 
     async def _metadata(self, scope: Scope, send: Send) -> None:
         """Where clients get tokens for this endpoint: public, as whoever asks has none yet."""
@@ -280,7 +299,7 @@ class Endpoint:
             raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
         client = self._session(visit)
         queue = client.open_stream()
-        gone = asyncio.create_task(_disconnected(receive))
+        gone = asyncio.create_task(disconnected(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
             await send({"type": "http.response.body", "body": PING, "more_body": True})
@@ -306,11 +325,6 @@ class Endpoint:
         finally:
             gone.cancel()
             client.close_stream(queue)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from msgspec import Raw
@@ -15,6 +14,7 @@ from starlette.types import Receive, Send
 
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.disconnects import until_gone
 from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
 from mcp_connections.proxy.event_stream import PING, encode_event
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
@@ -164,23 +164,3 @@ class ListenStream:
 def _request(method: str, uri: str) -> Envelope:
     params = Raw(b'{"uri":%s}' % jsonrpc.encode(uri))
     return {"jsonrpc": jsonrpc.VERSION, "method": Raw(jsonrpc.encode(method)), "params": params}
-
-
-async def until_gone(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Do ``work``, but no longer than the HTTP client is there."""
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    async def working() -> None:
-        await work()
-
-    tasks = {asyncio.create_task(gone()), asyncio.create_task(working())}
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()

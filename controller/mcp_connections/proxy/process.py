@@ -19,6 +19,7 @@ from mcp_connections.proxy.metrics import Metrics
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import Relay
+from mcp_connections.proxy.replica import Replica
 
 DRAIN_SECONDS: Final = 10.0
 """What requests in progress get when the process is told to stop."""
@@ -27,12 +28,13 @@ DRAIN_SECONDS: Final = 10.0
 class ProxyProcess:
     """Everything behind the public port."""
 
-    def __init__(self, *, host: str) -> None:
+    def __init__(self, *, host: str, replica: Replica | None = None) -> None:
+        self._replica = replica or Replica()
         self.registry = Registry()
         self.metrics = Metrics()
-        self.sessions = SessionTable(self.registry)
+        self.sessions = SessionTable(self.registry, self._replica)
         relay = Relay(self.registry, self.metrics)
-        self.app = Endpoint(self.registry, relay, self.sessions, bind=host)
+        self.app = Endpoint(self.registry, relay, self.sessions, bind=host, replica=self._replica)
         self.metrics.observe(self.registry.report)
         self.registry.on_reload = self._reloaded
 
@@ -51,6 +53,7 @@ class ProxyProcess:
                 finally:
                     self.app.close_streams()
         finally:
+            self._replica.close()
             await self.registry.aclose()
 
     async def check_health(self) -> tuple[HealthReport, ...]:
