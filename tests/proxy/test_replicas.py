@@ -109,7 +109,7 @@ async def test_what_was_passed_on_once_goes_no_further() -> None:
     async with replicas(2) as (one, two):
         client = await one.client()
         hop = {HOP_HEADER.decode(): "1"}
-        assert (await at(client, two).request("ping", **{name: value for name, value in hop.items()})).status == 404
+        assert (await at(client, two).request("ping", **hop)).status == 404
 
 
 async def test_the_owner_checks_credentials_itself() -> None:
