@@ -29,11 +29,18 @@ def test_lines_do_not_depend_on_the_chunks(lines: list[bytes], cuts: list[int], 
 
     found = [line for chunk in chunked(data, cuts) for line in splitter.feed(chunk)] + splitter.end()
 
-    expected = [
-        line if len(line) <= LIMIT else OversizedLine(line, line, len(line))
-        for line in [*lines, *([last] if last else [])]
-    ]
-    assert found == expected
+    expected = [*lines, *([last] if last else [])]
+    assert len(found) == len(expected)
+    for line, whole in zip(found, expected, strict=True):
+        if isinstance(line, OversizedLine):
+            assert line.size == len(whole) > LIMIT
+            assert whole.startswith(line.head)
+            assert len(line.head) >= LIMIT
+            assert whole.endswith(line.tail)
+            assert line.tail
+        else:
+            assert line == whole
+            assert len(line) <= LIMIT
 
 
 def test_of_an_oversized_line_both_ends_are_kept() -> None:

@@ -118,6 +118,16 @@ async def test_configured_headers_are_sent_on_both(bench: Bench) -> None:
     assert on_post["Content-Type"] == "application/json"
 
 
+async def test_the_protocol_version_is_told_once_it_is_agreed(bench: Bench) -> None:
+    backend = await bench.start()
+    channel = bench.channel()
+    await channel.open()
+    await ask(channel, 1)
+    channel.negotiated("2025-06-18")
+    await ask(channel, 2)
+    assert [headers.get("MCP-Protocol-Version") for _, headers in backend.headers] == [None, None, "2025-06-18"]
+
+
 async def test_credentials_in_the_url_are_a_header_and_show_nowhere(bench: Bench) -> None:
     backend = await bench.start(get_status=401)
     channel = bench.channel(url=f"http://user:p%40ssword-1@{bench.authority}/sse?key=s3cret-token")
@@ -460,6 +470,7 @@ async def test_closing_fails_what_waits_and_closes_every_socket(bench: Bench) ->
     await asyncio.gather(channel.aclose(), channel.aclose())
     for outcome in await asyncio.gather(*exchanges, sending, return_exceptions=True):
         assert isinstance(outcome, Unreachable)
+        assert outcome.executed
         assert "the proxy closed this session" in str(outcome)
     assert not session.losses
     await eventually(lambda: open_files() <= files)

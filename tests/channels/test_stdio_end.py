@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mcp_connections.proxy.channel import Exited, Unreachable
 from mcp_connections.proxy.channels import child_process
+from mcp_connections.proxy.channels.child_pipes import PipeEnd
+from mcp_connections.proxy.channels.stdio import StdioChannel
 from tests.channels.children import Children, open_files
 from tests.channels.wire import Session, ask, eventually
 
@@ -228,58 +229,113 @@ async def test_without_a_pidfd_the_exit_is_noticed_too(children: Children, monke
 
 
 OWNER = """
-import asyncio, os, sys
+import asyncio, ctypes, os, sys
 from mcp_connections.mounts.spec import StdioServer
 from mcp_connections.proxy.channels.stdio import StdioChannel
 
-async def main():
-    server = StdioServer.model_validate_json(sys.argv[1])
-    channel = StdioChannel(server, connection="a/b", connect_timeout=20.0)
+async def main(ending, server):
+    channel = StdioChannel(StdioServer.model_validate_json(server), connection="a/b", connect_timeout=20.0)
     await channel.open()
     await channel.exchange(1, b'{"jsonrpc":"2.0","id":1,"method":"x"}', lambda message: None)
-    ENDING
+    if ending == "killed":
+        os.kill(os.getpid(), 9)
+    elif ending == "torn down":
+        closing = asyncio.create_task(channel.aclose())
+        await asyncio.sleep(0.1)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.wait({closing})
+        os._exit(0)
+    elif ending == "closed":
+        await channel.aclose()
+        try:
+            print("left:", os.waitpid(-1, os.WNOHANG))
+        except ChildProcessError:
+            print("none left")
 
+if sys.argv[1] == "closed":
+    ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans become children, as they do of PID 1
 loop = asyncio.new_event_loop()
-loop.run_until_complete(main())
-os._exit if False else sys.exit(0)
+loop.run_until_complete(main(*sys.argv[1:]))
 """
 
 
-def run_owner(children: Children, backend: str, ending: str) -> None:
-    """Run a process that owns a channel and ends without closing it."""
-    subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-c",
-            OWNER.replace("ENDING", ending),
-            children.server(backend).model_dump_json(),
-        ],
-        env={**os.environ, "PYTHONPATH": str(Path(child_process.__file__).parents[3])},
-        timeout=60,
-        check=False,
+def run_owner(children: Children, backend: str, ending: str) -> str:
+    """Run a process that owns a channel, and ends as told; returns what it printed."""
+    command = [sys.executable, "-W", "ignore", "-c", OWNER, ending, children.server(backend).model_dump_json()]
+    source = str(Path(child_process.__file__).parents[3])
+    owner = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": source}, stdout=subprocess.PIPE, text=True, timeout=60, check=False
     )
+    return owner.stdout
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    async def wait() -> None:
-        await eventually(condition)
-
-    asyncio.run(wait())
+async def test_a_proxy_that_exits_leaves_no_child(children: Children) -> None:
+    run_owner(children, IMMORTAL, "exits")
+    await eventually(lambda: not children.alive())
 
 
-def test_a_proxy_that_exits_leaves_no_child(children: Children) -> None:
-    run_owner(children, IMMORTAL, "return")
-    wait_until(lambda: not children.alive())
+async def test_a_proxy_whose_loop_is_torn_down_leaves_no_child(children: Children) -> None:
+    run_owner(children, IMMORTAL, "torn down")
+    await eventually(lambda: not children.alive())
 
 
-def test_a_proxy_whose_loop_is_torn_down_leaves_no_child(children: Children) -> None:
-    ending = "task = asyncio.create_task(channel.aclose()); await asyncio.sleep(0.1); task.cancel(); channel._closing.cancel(); await asyncio.wait({channel._closing}); os._exit(0)"  # noqa: E501
-    run_owner(children, IMMORTAL, ending)
-    wait_until(lambda: not children.alive())
+async def test_a_proxy_that_is_killed_leaves_no_child_that_reads_its_stdin(children: Children) -> None:
+    run_owner(children, "while (message := read()) is not None: answer(message, None)", "killed")
+    await eventually(lambda: not children.alive())
 
 
-def test_a_proxy_that_is_killed_leaves_no_child_that_reads_its_stdin(children: Children) -> None:
-    run_owner(children, "while (message := read()) is not None: answer(message, None)", "os.kill(os.getpid(), 9)")
-    wait_until(lambda: not children.alive())
+async def test_orphans_of_the_group_are_reaped_where_the_proxy_is_pid_1(children: Children) -> None:
+    assert run_owner(children, IMMORTAL, "closed") == "none left\n"
+
+
+async def test_writers_that_wait_are_told_when_the_channel_is_closed(children: Children) -> None:
+    channel = children.channel("time.sleep(0.5)")
+    await channel.open()
+    filling = asyncio.create_task(ask(channel, 1, text="x" * 1_000_000))
+    await asyncio.sleep(0)
+    late = [asyncio.create_task(ask(channel, number)) for number in (2, 3)]
+    await asyncio.sleep(0.05)
+    await channel.aclose()
+    outcomes = await asyncio.gather(filling, *late, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unreachable] * 3
+    assert [outcome.executed for outcome in outcomes if isinstance(outcome, Unreachable)] == [True, False, False]
+
+
+async def test_no_exchange_hangs_whenever_the_child_dies(children: Children) -> None:
+    channels = [children.channel(f"read()\ntime.sleep({moment * 0.003})\nos._exit(7)") for moment in range(8)]
+    await asyncio.gather(*(channel.open() for channel in channels))
+
+    async def use(channel: StdioChannel) -> None:
+        for number in range(1, 1000):
+            exchange = asyncio.create_task(ask(channel, number, "x"))
+            await asyncio.sleep(0.001)
+            try:
+                await channel.send(b'{"jsonrpc":"2.0","method":"x"}')
+                if number == 20:
+                    await exchange
+            finally:
+                exchange.cancel()
+                await asyncio.gather(exchange, return_exceptions=True)
+
+    for use_of_one in [asyncio.create_task(use(channel)) for channel in channels]:
+        with pytest.raises(Exited, match="code 7"):
+            await use_of_one
+    await asyncio.gather(*(channel.aclose() for channel in channels))
+
+
+def test_a_pipe_end_never_closes_what_took_its_number(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    end = PipeEnd(read)
+    os.close(read)
+    with (tmp_path / "other").open("w") as other:
+        os.dup2(other.fileno(), read)
+        end.close()
+        assert os.fstat(read).st_ino == os.fstat(other.fileno()).st_ino
+        if other.fileno() != read:
+            os.close(read)
+    end = PipeEnd(write)
+    end.close()
+    end.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(write)

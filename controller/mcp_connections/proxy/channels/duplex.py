@@ -148,13 +148,14 @@ class DuplexChannel(Channel):
         if not self._opened:
             raise Unreachable(f"{self._where}: the channel is not open", executed=False)
 
-    def _refuse_if_over(self) -> None:
+    def _refuse_if_over(self, *, executed: bool = False) -> None:
+        """Raise why the channel has ended, if it has. ``executed``: a message may have reached the backend before."""
         if self._lost is not None:
             fault = copy.copy(self._lost)
-            fault.executed = False
+            fault.executed = executed
             raise fault
         if self._closing is not None:
-            raise Unreachable(f"{self._where}: {_CLOSED}", executed=False)
+            raise Unreachable(f"{self._where}: {_CLOSED}", executed=executed)
 
     # messages in
 

@@ -71,6 +71,11 @@ class SseChannel(DuplexChannel):
         self._reader: asyncio.Task[None] | None = None
         self._endpoint: asyncio.Future[URL] | None = None
         self._posts: set[asyncio.Task[None]] = set()
+        self._post_headers = {"Content-Type": "application/json"}
+
+    def negotiated(self, protocol_version: str) -> None:
+        # Unknown to 2024-11-05, but servers of a later version may be reached over this transport and want it.
+        self._post_headers = {**self._post_headers, "MCP-Protocol-Version": protocol_version}
 
     # the stream
 
@@ -185,7 +190,7 @@ class SseChannel(DuplexChannel):
             async with self._client.session.post(
                 self._endpoint.result(),
                 data=body if len(body) < _IN_MEMORY else io.BytesIO(body),
-                headers={"Content-Type": "application/json"},
+                headers=self._post_headers,
                 max_redirects=MAX_REDIRECTS,
             ) as response:
                 if response.status < 300:
@@ -195,7 +200,7 @@ class SseChannel(DuplexChannel):
                 else:
                     raise refusal(response.status, self._where, await excerpt_of(response, self._redactor))
         except (aiohttp.ClientError, RedirectRefused, OSError) as error:
-            self._refuse_if_over()
+            self._refuse_if_over(executed=True)
             raise fault_of(error, self._where, connecting=False) from None
 
     # the end

@@ -134,7 +134,7 @@ class WebSocketChannel(DuplexChannel):
                 executed=written,
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            self._refuse_if_over()
+            self._refuse_if_over(executed=written)
             raise Unreachable(f"{self._where}: the connection broke ({error})", executed=written) from None
 
     def _check_text(self, body: bytes) -> None:
