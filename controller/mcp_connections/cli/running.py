@@ -77,7 +77,7 @@ class Reporter:
         self._rejected: tuple[Rejection, ...] = ()
         self._ready: set[ConnectionKey] = set()
         """Connections that were said to be ready."""
-        self._registry.listen(lambda _: self._tell_news())
+        self._registry.listen("handshake", lambda _: self._tell_news())
 
     def applied(self, result: ReloadResult) -> None:
         """After the first reload everything that is mounted, after any other what changed."""

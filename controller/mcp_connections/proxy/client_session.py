@@ -177,7 +177,7 @@ class SessionTable:
         self._replica = replica or Replica()
         self._sessions: dict[str, ClientSession] = {}
         self._sweeper: asyncio.TimerHandle | None = None
-        registry.listen(self._announce)
+        registry.listen("handshake", self._announce)
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._sessions

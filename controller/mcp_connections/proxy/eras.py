@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Era = Literal["handshake", "stateless"]
+ERAS: Final[tuple[Era, ...]] = ("handshake", "stateless")
 
 HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Newest first. The first is what is offered to backends, any of them is accepted."""

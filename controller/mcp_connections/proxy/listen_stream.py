@@ -55,9 +55,8 @@ class ListenStream:
         """
         wanted = jsonrpc.members(params.get("notifications"), "subscriptions/listen: params.notifications")
         agreed: dict[str, Any] = {}
-        capabilities = {name for mount in self._registry.mounts_for(self.principal) for name in mount.capabilities} | {
-            "tools"
-        }
+        mounts = self._registry.mounts_for(self.principal)
+        capabilities = {name for mount in mounts for name in mount.capabilities(self.era)} | {"tools"}
         for kind in _LISTS:
             if bytes(wanted.get(f"{kind}ListChanged", Raw(b"false"))) == b"true" and kind in capabilities:
                 self._lists.add(kind)
@@ -65,7 +64,7 @@ class ListenStream:
         if "resourceSubscriptions" in wanted:
             agreed["resourceSubscriptions"] = await self._subscribe(wanted["resourceSubscriptions"])
         self._send("notifications/subscriptions/acknowledged", {"notifications": Raw(jsonrpc.encode(agreed))})
-        self._registry.listen(self._changed)
+        self._registry.listen(self.era, self._changed)
 
     async def _subscribe(self, raw: Raw) -> list[str]:
         uris = jsonrpc.decode_any(raw)
@@ -75,13 +74,13 @@ class ListenStream:
             )
         agreed: list[str] = []
         for uri in uris:
-            target = self._registry.view(self.principal).locate(uri)
+            target = self._registry.view(self.principal, self.era).locate(uri)
             if target is not None and await self._subscribe_one(target.owner, target.own):
                 agreed.append(uri)
         return agreed
 
     async def _subscribe_one(self, mount: Mount, uri: str) -> bool:
-        if not mount.offers_subscriptions:
+        if not mount.offers_subscriptions(self.era):
             return False
         message = _request("resources/subscribe", uri)
         try:
@@ -152,7 +151,7 @@ class ListenStream:
 
     async def close(self) -> None:
         """Give up the subscriptions."""
-        self._registry.unlisten(self._changed)
+        self._registry.unlisten(self.era, self._changed)
         for mount, uri in self._subscribed:
             message = _request("resources/unsubscribe", uri)
             try:

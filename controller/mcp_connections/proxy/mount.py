@@ -111,30 +111,19 @@ class Mount:
         """Where the last attempt to connect failed."""
         return self._control.failed_phase
 
-    @property
-    def capabilities(self) -> dict[str, object]:
-        """What the backend declared in its last handshake."""
-        return self._control.capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        """What the backend tells models about itself."""
-        return self._control.instructions
-
-    def capabilities_for(self, era: Era) -> dict[str, object]:
+    def capabilities(self, era: Era) -> dict[str, object]:
         """What the backend declared to clients of an era."""
         offer = self._offer_for(era)
         return self._control.capabilities if offer is None else offer.capabilities
 
-    def instructions_for(self, era: Era) -> str | None:
+    def instructions(self, era: Era) -> str | None:
         """What the backend tells models about itself."""
         offer = self._offer_for(era)
         return self._control.instructions if offer is None else offer.instructions
 
-    @property
-    def offers_subscriptions(self) -> bool:
-        """Whether clients can be told of updates of its resources."""
-        resources = self.capabilities.get("resources")
+    def offers_subscriptions(self, era: Era) -> bool:
+        """Whether clients of an era can be told of updates of its resources."""
+        resources = self.capabilities(era).get("resources")
         return isinstance(resources, dict) and resources.get("subscribe") is True
 
     def schema_with_headers(self, tool: str) -> object | None:

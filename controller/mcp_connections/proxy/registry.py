@@ -28,6 +28,7 @@ from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, Mo
 from mcp_connections.proxy.catalogue import Aggregate
 from mcp_connections.proxy.client_access import Principal, may_use
 from mcp_connections.proxy.connecting import ChannelFactory, Transport
+from mcp_connections.proxy.eras import ERAS, Era
 from mcp_connections.proxy.mount import Mount
 
 log = logging.getLogger(__name__)
@@ -66,12 +67,12 @@ class Registry:
         self._desired = DesiredMounts()
         self._mounts: dict[tuple[str, str], Mount] = {}
         self._retired: deque[Mount] = deque()
-        self._listeners: list[Listener] = []
-        self._aggregate: Aggregate[Mount] = Aggregate([])
-        self._announced = self._aggregate
+        self._listeners: list[tuple[Era, Listener]] = []
+        self._aggregates: dict[Era, Aggregate[Mount]] = dict.fromkeys(ERAS, Aggregate([]))
+        self._announced = self._aggregates
         self._restricted = False
         """Whether any mount is not for every client."""
-        self._views: dict[frozenset[tuple[str, str]], Aggregate[Mount]] = {}
+        self._views: dict[tuple[Era, frozenset[tuple[str, str]]], Aggregate[Mount]] = {}
         self._stale = False
         self._announcement: asyncio.TimerHandle | None = None
         self._applying = asyncio.Lock()
@@ -98,18 +99,21 @@ class Registry:
 
     @property
     def aggregate(self) -> Aggregate[Mount]:
-        """The public catalogue, up to date."""
+        """The public catalogue of clients that shake hands, up to date."""
+        return self._current()["handshake"]
+
+    def _current(self) -> dict[Era, Aggregate[Mount]]:
         if self._stale:
             self._stale = False
             self._views.clear()
-            self._aggregate = Aggregate(
-                [
-                    (mount, mount.spec.prefix, mount.public)
-                    for mount in self._mounts.values()
-                    if mount.public is not None
-                ]
-            )
-        return self._aggregate
+            mounts = self._mounts.values()
+            common = _aggregate(mounts, "handshake")
+            differ = any(mount.public_for("stateless") is not mount.public for mount in mounts)
+            self._aggregates = {
+                "handshake": common,
+                "stateless": _aggregate(mounts, "stateless") if differ else common,
+            }
+        return self._aggregates
 
     @property
     def access(self) -> Access:
@@ -120,32 +124,31 @@ class Registry:
         """The mounts that a client may know of."""
         return tuple(mount for mount in self._mounts.values() if may_use(mount.spec.allow, principal))
 
-    def view(self, principal: Principal) -> Aggregate[Mount]:
-        """The public catalogue as far as a client may see it: what it may not see is not there for it."""
-        whole = self.aggregate
+    def view(self, principal: Principal, era: Era) -> Aggregate[Mount]:
+        """The public catalogue of an era as far as a client may see it: what it may not see is not there for it."""
+        whole = self._current()[era]
         if not self._restricted:
             return whole
         visible = self.mounts_for(principal)
         if len(visible) == len(self._mounts):
             return whole
-        key = frozenset((mount.spec.connection.namespace, mount.spec.connection.name) for mount in visible)
+        names = ((mount.spec.connection.namespace, mount.spec.connection.name) for mount in visible)
+        key = (era, frozenset(names))
         view = self._views.get(key)
         if view is None:
             if len(self._views) >= MAX_VIEWS:
                 self._views.clear()
-            view = self._views[key] = Aggregate(
-                [(mount, mount.spec.prefix, mount.public) for mount in visible if mount.public is not None]
-            )
+            view = self._views[key] = _aggregate(visible, era)
         return view
 
-    def listen(self, listener: Listener) -> None:
-        """Have ``listener`` called after every change of the public catalogue."""
-        self._listeners.append(listener)
+    def listen(self, era: Era, listener: Listener) -> None:
+        """Have ``listener`` called after every change of the public catalogue of an era."""
+        self._listeners.append((era, listener))
 
-    def unlisten(self, listener: Listener) -> None:
+    def unlisten(self, era: Era, listener: Listener) -> None:
         """The opposite of ``listen``."""
-        if listener in self._listeners:
-            self._listeners.remove(listener)
+        if (era, listener) in self._listeners:
+            self._listeners.remove((era, listener))
 
     async def first_attempts(self, seconds: float) -> None:
         """Return once every mount's first attempt has ended or is ``seconds`` old: one backend that hangs costs its
@@ -159,6 +162,17 @@ class Registry:
         if waiting:
             patience = max(mount.started_at for mount in waiting) + seconds - now
             await _all_set((mount.attempted for mount in waiting), patience)
+
+    async def second_eras(self, seconds: float) -> None:
+        """Return once it is known of every backend what it offers stateless clients, or has been asked of it for
+        ``seconds``."""
+        await self.first_attempts(seconds)
+        asked = [second for mount in self._mounts.values() if (second := mount.ask_for_second_era()) is not None]
+        now = asyncio.get_running_loop().time()
+        waiting = [second for second in asked if second.asked_at + seconds > now]
+        if waiting:
+            patience = max(second.asked_at for second in waiting) + seconds - now
+            await _all_set((second.settled for second in waiting), patience)
 
     @property
     def ready(self) -> bool:
@@ -283,12 +297,11 @@ class Registry:
 
     def _announce(self) -> None:
         self._announcement = None
-        current = self.aggregate
-        changes = current.changes_from(self._announced)
-        self._announced = current
-        if changes:
-            for listener in tuple(self._listeners):
-                listener(changes)
+        before, self._announced = self._announced, self._current()
+        changes = {era: self._announced[era].changes_from(before[era]) for era in ERAS}
+        for era, listener in tuple(self._listeners):
+            if changes[era]:
+                listener(changes[era])
 
     async def aclose(self, drain_timeout: float = 0.0) -> None:
         """Retire everything and return once all of it is closed."""
@@ -309,6 +322,11 @@ def _skipped(mounts: Iterable[Mount]) -> tuple[SkippedMount, ...]:
         for mount in mounts
         if mount.attempted.is_set() and not mount.ready and mount.failed_phase is not None
     )
+
+
+def _aggregate(mounts: Iterable[Mount], era: Era) -> Aggregate[Mount]:
+    contributions = ((mount, mount.public_for(era)) for mount in mounts)
+    return Aggregate([(mount, mount.spec.prefix, public) for mount, public in contributions if public is not None])
 
 
 async def _all_set(events: Iterable[asyncio.Event], seconds: float) -> None:

@@ -15,12 +15,12 @@ from msgspec import Raw
 
 from mcp_connections import __version__
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.catalogue import Target
+from mcp_connections.proxy.catalogue import Aggregate, Target
 from mcp_connections.proxy.channel import ChannelError, Envelope
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.discovery import LISTINGS, Kind
-from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
+from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS, Era
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
 from mcp_connections.proxy.leg import Client
 from mcp_connections.proxy.log_level import LOG_LEVELS
@@ -61,16 +61,16 @@ class Relay:
         await self._registry.first_attempts(FIRST_LIST_SECONDS)
         result: dict[str, Any] = {
             "protocolVersion": protocol_version,
-            "capabilities": self.capabilities(principal),
+            "capabilities": self.capabilities(principal, "handshake"),
             "serverInfo": {"name": "mcp-connections", "version": __version__},
         }
-        if instructions := self.instructions(principal):
+        if instructions := self.instructions(principal, "handshake"):
             result["instructions"] = instructions
         return jsonrpc.encode(result)
 
-    def capabilities(self, principal: Principal) -> dict[str, Any]:
+    def capabilities(self, principal: Principal, era: Era) -> dict[str, Any]:
         """What the backends have, together. Tools are always there: backends that have them may be added any time."""
-        backends = [mount.capabilities for mount in self._registry.mounts_for(principal)]
+        backends = [mount.capabilities(era) for mount in self._registry.mounts_for(principal)]
         capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
         if any("resources" in each for each in backends):
             resources: dict[str, bool] = {"listChanged": True}
@@ -84,12 +84,12 @@ class Relay:
                 capabilities[plain] = {}
         return capabilities
 
-    def instructions(self, principal: Principal) -> str:
+    def instructions(self, principal: Principal, era: Era) -> str:
         """What the backends tell models about themselves, each under its prefix."""
         return "\n\n".join(
-            f"[{mount.spec.prefix or mount.label}] {mount.instructions}"
+            f"[{mount.spec.prefix or mount.label}] {instructions}"
             for mount in self._registry.mounts_for(principal)
-            if mount.instructions
+            if (instructions := mount.instructions(era))
         )
 
     # requests
@@ -124,8 +124,18 @@ class Relay:
         params = jsonrpc.members(message.get("params"), "list")
         if "cursor" in params and bytes(params["cursor"]) != b"null":
             raise RpcError(INVALID_PARAMS, "params.cursor is not one that was given out: lists here have one page")
-        await self._registry.first_attempts(FIRST_LIST_SECONDS)
-        return self._registry.view(client.principal).results[kind]
+        await self._found_out(client)
+        return self._view(client).results[kind]
+
+    def _view(self, client: Client) -> Aggregate[Mount]:
+        return self._registry.view(client.principal, client.era)
+
+    async def _found_out(self, client: Client) -> None:
+        """Wait, but not long, until it is known what all backends offer such a client."""
+        if client.era == "stateless":
+            await self._registry.second_eras(FIRST_LIST_SECONDS)
+        else:
+            await self._registry.first_attempts(FIRST_LIST_SECONDS)
 
     async def _call_tool(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         return await self._relay_named("tool", "Unknown tool", client, message, stream)
@@ -145,7 +155,10 @@ class Relay:
         return await self._relay(mount, method, client, message, stream)
 
     async def _named(self, client: Client, kind: Kind, name: str, unknown: str) -> Target[Mount]:
-        target = self._registry.view(client.principal).targets[kind].get(name)
+        target = self._view(client).targets[kind].get(name)
+        if target is None and client.era == "stateless":
+            await self._found_out(client)
+            target = self._view(client).targets[kind].get(name)
         if target is not None:
             return target
         for mount in self._registry.mounts_for(client.principal):
@@ -157,7 +170,7 @@ class Relay:
             ):
                 if not mount.attempted.is_set():
                     await self._registry.first_attempts(FIRST_LIST_SECONDS)
-                    if (found := self._registry.view(client.principal).targets[kind].get(name)) is not None:
+                    if (found := self._view(client).targets[kind].get(name)) is not None:
                         return found
                 mount.wake()
                 raise mount.unavailable()
@@ -171,10 +184,10 @@ class Relay:
         """The mount of ``params.uri``, which is replaced by the backend's own URI."""
         params = jsonrpc.members(message.get("params"), method)
         uri = jsonrpc.string_member(params, "uri", method)
-        target = self._registry.view(client.principal).locate(uri)
+        target = self._view(client).locate(uri)
         if target is None:
-            await self._registry.first_attempts(FIRST_LIST_SECONDS)
-            target = self._registry.view(client.principal).locate(uri)
+            await self._found_out(client)
+            target = self._view(client).locate(uri)
         if target is None:
             raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
         params["uri"] = Raw(jsonrpc.encode(target.own))
@@ -183,7 +196,7 @@ class Relay:
 
     async def _subscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         mount, uri = await self._located(client, "resources/subscribe", message)
-        if not mount.offers_subscriptions:
+        if not mount.offers_subscriptions(client.era):
             raise RpcError(METHOD_NOT_FOUND, f"connection {mount.label} does not offer resource subscriptions")
         return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client)
 
@@ -204,9 +217,8 @@ class Relay:
             reference["name"] = Raw(jsonrpc.encode(target.own))
         elif kind == "ref/resource":
             uri = jsonrpc.string_member(reference, "uri", f"{method}: params.ref")
-            found = self._registry.view(client.principal).targets["resourceTemplate"].get(uri) or self._registry.view(
-                client.principal
-            ).locate(uri)
+            view = self._view(client)
+            found = view.targets["resourceTemplate"].get(uri) or view.locate(uri)
             if found is None:
                 raise RpcError(INVALID_PARAMS, f"{method}: unknown resource template {uri}")
             target = found
@@ -215,7 +227,7 @@ class Relay:
             raise RpcError(
                 INVALID_PARAMS, f"{method}: params.ref.type must be ref/prompt or ref/resource, not {kind!r}"
             )
-        if "completions" not in target.owner.capabilities:
+        if "completions" not in target.owner.capabilities(client.era):
             # No suggestions is what a client makes of a server without completions.
             return {"jsonrpc": jsonrpc.VERSION, "result": Raw(b'{"completion":{"values":[]}}')}
         params["ref"] = Raw(jsonrpc.encode(reference))
@@ -228,9 +240,8 @@ class Relay:
         if level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"logging/setLevel: params.level must be one of {', '.join(LOG_LEVELS)}")
         client.log_level = level
-        logging_mounts = [
-            mount for mount in self._registry.mounts_for(client.principal) if "logging" in mount.capabilities
-        ]
+        mounts = self._registry.mounts_for(client.principal)
+        logging_mounts = [mount for mount in mounts if "logging" in mount.capabilities(client.era)]
         outcomes = await asyncio.gather(
             *(mount.attend(lambda leg: leg.set_level(level), client) for mount in logging_mounts),
             return_exceptions=True,
@@ -248,7 +259,7 @@ class Relay:
 
     def owner(self, client: Client, method: str, params: dict[str, Raw]) -> Mount | None:
         """The mount that ``relay`` would choose, if it is known already."""
-        aggregate = self._registry.view(client.principal)
+        aggregate = self._view(client)
         if method == "resources/read":
             target = aggregate.locate(jsonrpc.string_member(params, "uri", method))
         else:

@@ -143,7 +143,7 @@ class StatelessEndpoint:
     def _validate_argument_headers(
         self, principal: Principal, name: str, params: dict[str, Raw], headers: dict[str, str]
     ) -> None:
-        target = self._registry.view(principal).targets["tool"].get(name)
+        target = self._registry.view(principal, "stateless").targets["tool"].get(name)
         schema = target.owner.schema_with_headers(target.own) if target is not None else None
         if schema is None:
             return

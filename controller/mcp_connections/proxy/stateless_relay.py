@@ -60,16 +60,16 @@ class StatelessRelay:
         return Response(jsonrpc.encode(response), code_of(response.get("error")))
 
     async def _discover(self, client: PooledClient) -> bytes:
-        await self._registry.first_attempts(FIRST_LIST_SECONDS)
+        await self._registry.second_eras(FIRST_LIST_SECONDS)
         result: dict[str, Any] = {
             "resultType": "complete",
             "supportedVersions": SUPPORTED_VERSIONS,
-            "capabilities": self._relay.capabilities(client.principal),
+            "capabilities": self._relay.capabilities(client.principal, client.era),
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": {META_SERVER: SERVER_INFO},
         }
-        if instructions := self._relay.instructions(client.principal):
+        if instructions := self._relay.instructions(client.principal, client.era):
             result["instructions"] = instructions
         return jsonrpc.encode(result)
 
