@@ -17,6 +17,11 @@ from fastmcp import Client
 from tests.cli.conftest import PATIENCE, Running, manifest, run, start_command
 
 
+def proxy_manifest(**spec: object) -> str:
+    meta = {"apiVersion": "mcp-connections.io/v1alpha1", "kind": "McpProxy", "metadata": {"name": "default"}}
+    return json.dumps({**meta, "spec": spec})
+
+
 async def tools(url: str) -> list[str]:
     async with Client(url, timeout=PATIENCE) as client:
         return sorted(tool.name for tool in await client.list_tools())
@@ -166,30 +171,32 @@ async def test_strict_is_not_ready_until_every_connection_is(folder: Path) -> No
 
 
 async def test_the_separator_of_the_command_line_wins(folder: Path) -> None:
-    proxy = {
-        "apiVersion": "mcp-connections.io/v1alpha1",
-        "kind": "McpProxy",
-        "metadata": {"name": "default"},
-        "spec": {"separator": ":"},
-    }
-    (folder / "proxy.json").write_text(json.dumps(proxy))
+    (folder / "proxy.json").write_text(proxy_manifest(separator=":"))
     async with start_command("serve", folder, "--port", "0", "--separator", ".") as serve:
         url = await serve.endpoint()
         await serve.said("ready +default/beta")
         assert await tools(url) == ["alpha.one", "alpha.two", "beta.three"]
 
 
+@pytest.mark.parametrize(
+    ("host", "auth", "warned"), [("0.0.0.0", None, True), ("0.0.0.0", {"none": {}}, False), ("127.0.0.1", None, False)]
+)
+async def test_an_endpoint_open_to_everybody_is_told(
+    folder: Path, host: str, auth: dict[str, object] | None, *, warned: bool
+) -> None:
+    if auth is not None:
+        (folder / "proxy.json").write_text(proxy_manifest(auth=auth))
+    async with start_command("serve", folder, "--port", "0", "--host", host) as serve:
+        await serve.said("ready +default/beta")
+        await serve.end()
+        assert ("warning: other machines can reach the endpoint" in serve.output) is warned
+
+
 def test_a_proxy_setting_that_would_have_no_effect_is_refused(folder: Path) -> None:
-    proxy = {
-        "apiVersion": "mcp-connections.io/v1alpha1",
-        "kind": "McpProxy",
-        "metadata": {"name": "default"},
-        "spec": {"auth": {"jwt": {"issuer": "https://i", "audience": "a", "jwksUri": "https://i/keys"}}},
-    }
-    (folder / "proxy.json").write_text(json.dumps(proxy))
+    (folder / "proxy.json").write_text(proxy_manifest(rateLimit={"requests": 5}))
     result = run("serve", folder, "--port", "0")
     assert result.returncode == 2
-    assert "McpProxy default/default: NotImplemented: spec.auth.jwt" in result.stderr
+    assert "McpProxy default/default: NotImplemented: spec.rateLimit" in result.stderr
 
 
 async def test_log_lines_as_json(folder: Path) -> None:

@@ -18,23 +18,32 @@ from mcp_connections.mounts.plan import Plan, plan
 from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import DesiredMounts
 from mcp_connections.proxy.admin_control import HealthReport, SourceError
+from mcp_connections.proxy.host_guard import is_loopback
 from mcp_connections.proxy.process import ProxyProcess
 
 KEPT = "What these files last held while they were valid is still served."
 LEFT_OUT = "These files are left out until they are valid."
 
 
+OPEN = (
+    "warning: other machines can reach the endpoint, and clients are not authenticated. Set spec.auth of an McpProxy "
+    "in the folder; 'none: {}' there says that it is meant so."
+)
+
+
 class FolderControl:
     """The AdminControl of a process that serves a folder."""
 
-    def __init__(self, process: ProxyProcess, folder: Path, overrides: Overrides, reporter: Reporter, say: Say) -> None:
+    def __init__(self, process: ProxyProcess, folder: Path, overrides: Overrides, say: Say, *, host: str) -> None:
         self._process = process
         self._folder = folder
         self._overrides = overrides
-        self._reporter = reporter
+        self._reporter = Reporter(process, say)
         self._say = say
         self._errors: tuple[FileError, ...] = ()
         self._starting = True
+        self._host = host
+        self._open = False
 
     def report(self) -> RegistryReport:
         return self._process.registry.report()
@@ -63,9 +72,16 @@ class FolderControl:
             self._say(f"error: {error} Everything stays as it is.")
             return
         await self.apply(wanted)
+        self._tell_open(wanted)
 
     async def _read(self) -> DesiredMounts:
         return await asyncio.to_thread(read_desired, self._folder, self._overrides)
+
+    def _tell_open(self, wanted: DesiredMounts) -> None:
+        open_to_all = wanted.access.method == "unset" and not is_loopback(self._host)
+        if open_to_all and not self._open:
+            self._say(OPEN)
+        self._open = open_to_all
 
     def _tell_errors(self, errors: tuple[FileError, ...]) -> None:
         for error in errors:
@@ -84,7 +100,7 @@ async def run(folder: Path, overrides: Overrides, ports: Ports, say: Say) -> Non
     """Serve ``folder`` until told to stop. Raises CommandError."""
     stop = stop_signal()
     process = ProxyProcess(host=ports.host)
-    control = FolderControl(process, folder, overrides, Reporter(process, say), say)
+    control = FolderControl(process, folder, overrides, say, host=ports.host)
     async with aclosing(watch_folder(Folder(folder))) as states:
         first = await anext(states)
         await asyncio.to_thread(_check_first, first, overrides)
