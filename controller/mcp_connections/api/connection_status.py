@@ -102,7 +102,7 @@ class CatalogStatus(CatalogCounts):
     """What the connection contributes to the proxy's catalogue."""
 
     hash: Annotated[str, Clip(128)] = ""
-    """Hash of the catalogue, for spec.catalog.pin."""
+    """Hash of what the backend has now, for spec.catalog.pin."""
     names: Annotated[tuple[_Text, ...], Keep(first=MAX_NAMES)] = ()
     """The first 50 public tool names."""
     skipped: _Notes = ()

@@ -14,16 +14,17 @@ from mcp_connections.api.strings import ToolName
 Globs = Annotated[
     tuple[Annotated[str, StringConstraints(min_length=1, max_length=512)], ...], Field(max_length=128), ListSet()
 ]
-"""Patterns with ``*`` and ``?``, matched against the backend's own name or URI."""
+"""Patterns with ``*`` (any characters) and ``?`` (one character), matched against the whole of the backend's own name or
+URI."""
 
 
 class Selection(ApiModel):
     """Which items are shown."""
 
     include: Globs = ()
-    """Globs of the items to show. Default: all."""
+    """Globs (* and ?) of the items to show, by the backend's own names or URIs. Default: all."""
     exclude: Globs = ()
-    """Globs of the items to hide. Wins over include."""
+    """Globs of the items to hide: not listed, and unknown to whoever asks for them. Wins over include."""
 
 
 class ToolSelection(Selection):
@@ -43,4 +44,4 @@ class ToolSelection(Selection):
             holds=lambda names: len(set(names.values())) == len(names),
         ),
     ] = Field(default_factory=dict)
-    """New name by the backend's name of the tool. The prefix still goes in front."""
+    """New name by the backend's name of the tool. The prefix still goes in front. The old name is no longer known."""

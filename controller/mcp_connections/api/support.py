@@ -29,7 +29,6 @@ CONNECTION_FIELDS = (
     "spec.policy.circuitBreaker",
     "spec.session.idleTimeout",
     "spec.session.maxSessions",
-    "spec.catalog.pin",
 )
 
 PROXY_FIELDS = ("spec.rateLimit",)

@@ -138,7 +138,7 @@ def _resolved(uri: str) -> Iterator[str]:
         # What a custom scheme has behind its slashes may be an authority or the beginning of the path.
         below = _joined(segments[1:], rooted=True) if segments[1:] else ""
         yield f"{head}{segments[0]}{below}{tail}"
-        yield f"{head}{_joined(segments, rooted=not segments[0])}{tail}"
+        yield f"{head}{_joined(segments, rooted=not segments[0] and len(segments) > 1)}{tail}"
 
 
 def _joined(segments: list[str], *, rooted: bool) -> str:
