@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 
+import aiohttp
+
 from mcp_connections.operator.cluster import DEPLOYMENT, PROXY, SECRET, SERVICE
 from tests.operator.backend import Backend
-from tests.operator.world import World, condition, connection, proxy
+from tests.operator.world import TIMEOUT, World, condition, connection, proxy
 
 NAME = "mcp-proxy-default"
 
@@ -121,8 +123,7 @@ async def test_a_pod_template_that_the_api_server_refuses_is_reported_and_can_be
 
 
 async def test_a_proxy_with_a_field_that_is_not_acted_on_is_not_put_in_force(world: World, backend: Backend) -> None:
-    jwt = {"issuer": "https://issuer.example", "audience": "us", "jwksUri": "https://issuer.example/keys"}
-    await world.apply(proxy(auth={"jwt": jwt}), connection("notes", backend.url))
+    await world.apply(proxy(rateLimit={"requests": 5}), connection("notes", backend.url))
 
     live = await world.until(
         PROXY,
@@ -131,7 +132,7 @@ async def test_a_proxy_with_a_field_that_is_not_acted_on_is_not_put_in_force(wor
         what="NotImplemented",
     )
 
-    assert "spec.auth.jwt" in condition(live, "Accepted")["message"]
+    assert "spec.rateLimit" in condition(live, "Accepted")["message"]
     assert await world.cluster.get(DEPLOYMENT, world.namespace, NAME) is None
 
 
@@ -162,3 +163,50 @@ async def test_a_thousand_events_make_few_passes(world: World, backend: Backend)
 
     passes = world.operator.log.read_text().count("statuses written") - before
     assert passes <= 40, "each event made a pass of its own"
+
+
+async def test_the_endpoint_asks_for_the_token_of_a_secret_also_once_it_was_rotated(
+    world: World, backend: Backend
+) -> None:
+    auth = {"bearerTokenRef": {"name": "clients", "key": "token"}}
+    await world.apply(proxy(auth=auth), connection("notes", backend.url))
+    await world.until(
+        PROXY,
+        "default",
+        lambda live: condition(live, "Accepted").get("reason") == "SecretNotFound",
+        what="SecretNotFound",
+    )
+    assert await world.cluster.get(DEPLOYMENT, world.namespace, NAME) is None
+
+    await world.kubectl("create", "secret", "generic", "clients", "--from-literal=token=first-token-of-the-clients")
+    await world.until_ready("notes")
+    (pod,) = await world.until_pods(1)
+    endpoint = await world.endpoint()
+    assert await status_of(endpoint, "first-token-of-the-clients") == 200
+    assert await status_of(endpoint, "another") == 401
+
+    rotated = {"stringData": {"token": "second-token-of-the-clients"}}
+    await world.kubectl("patch", "secret", "clients", "-p", json.dumps(rotated))
+    async with asyncio.timeout(TIMEOUT):
+        while await status_of(endpoint, "second-token-of-the-clients") != 200:
+            await asyncio.sleep(0.1)
+
+    assert await status_of(endpoint, "first-token-of-the-clients") == 401
+    assert await world.until_pods(1) == [pod]
+
+
+async def status_of(endpoint: str, token: str) -> int:
+    """What a client with ``token`` gets for its first request."""
+    initialize = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+    async with aiohttp.ClientSession() as session, session.post(endpoint, json=initialize, headers=headers) as response:
+        return response.status
