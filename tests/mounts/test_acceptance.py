@@ -14,6 +14,15 @@ from tests.mounts.resources import Data, connection, key, proxy, secret
 
 BEARER: dict[str, Any] = {"auth": {"bearer": {"secretKeyRef": {"name": "s", "key": "token"}}}}
 STDIO: dict[str, Any] = {"transport": {"stdio": {"command": ["server", "--flag"]}}}
+NOT_ACTED_ON: dict[str, Any] = {
+    "auth": {
+        "oauthClientCredentials": {
+            "tokenUrl": "https://idp.example/token",
+            "clientId": "me",
+            "clientSecret": {"secretKeyRef": {"name": "s", "key": "k"}},
+        }
+    }
+}
 
 
 def reasons(desired: DesiredMounts) -> dict[str, str]:
@@ -37,7 +46,7 @@ def reasons(desired: DesiredMounts) -> dict[str, str]:
             "SecretNotFound",
             ["ConfigMap default/c", "spec.transport.http.caBundleRef.configMapKeyRef"],
         ),
-        ({"policy": {"maxConcurrency": 2}}, {}, "Cluster", "NotImplemented", ["spec.policy.maxConcurrency", "Remove"]),
+        (NOT_ACTED_ON, {}, "Cluster", "NotImplemented", ["spec.auth.oauthClientCredentials", "Remove"]),
         (STDIO, {}, "Cluster", "StdioNotAllowed", ["default/default", "spec.stdio.allowed"]),
         ({"proxyRef": {"name": "other"}}, {}, "Folder", "ProxyNotFound", ["'other'", "'default'"]),
     ],
@@ -76,7 +85,7 @@ def test_what_cannot_be_read_is_rejected_with_its_fields() -> None:
 
 
 def test_a_rejection_of_the_resource_itself_comes_before_one_of_its_surroundings() -> None:
-    both = connection("a", policy={"maxConcurrency": 2}, **BEARER)
+    both = connection("a", **NOT_ACTED_ON)
 
     assert reasons(desired_mounts(None, [both], {}, "Cluster")) == {"a": "NotImplemented"}
 
@@ -189,7 +198,8 @@ def test_servers_are_resolved_and_do_not_show_their_credentials() -> None:
 
 def test_a_proxy_is_judged_too() -> None:
     assert proxy_rejection(proxy(separator="."), {}) is None
-    rejection = proxy_rejection(proxy(rateLimit={"requests": 5}), {})
+    assert proxy_rejection(proxy(rateLimit={"requests": 5}), {}) is None
+    rejection = proxy_rejection(proxy(auth={"bearerTokenRef": {"name": "missing", "key": "k"}}), {})
     assert rejection is not None
-    assert rejection.reason == "NotImplemented"
-    assert "spec.rateLimit" in rejection.message
+    assert rejection.reason == "SecretNotFound"
+    assert "missing" in rejection.message

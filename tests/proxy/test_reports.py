@@ -28,12 +28,14 @@ MOUNT = {
     "since",
     "inFlight",
     "sessions",
+    "policy",
     "server",
     "catalog",
     "lastHandshake",
     "lastError",
     "nextRetry",
 }
+POLICY = {"circuit", "waiting", "refused", "retries"}
 CATALOG = {"tools", "resources", "resourceTemplates", "prompts", "hash", "names", "skipped", "notices"}
 
 
@@ -94,6 +96,8 @@ async def test_the_registry_report_has_its_documented_shape(proxy: RunningProxy,
     assert set(mount) == MOUNT
     assert set(mount["connection"]) == CONNECTION
     assert set(mount["catalog"]) == CATALOG
+    assert set(mount["policy"]) == POLICY
+    assert mount["policy"]["refused"] == {"concurrency": 0, "rate": 0, "circuit": 0, "sessions": 0}
     assert mount["catalog"]["tools"] == 2
     assert mount["catalog"]["resources"] == 1
     assert mount["catalog"]["resourceTemplates"] == 1

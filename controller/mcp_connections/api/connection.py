@@ -41,9 +41,11 @@ class SessionPolicy(ApiModel):
     """Isolated: every client session has its own session with the backend. Shared: all clients use one, and see
     each other's state in it."""
     idle_timeout: Annotated[Duration, within("1s", "168h")] | None = None
-    """How long a session with the backend may go unused before it is closed. Default: until the client's ends."""
+    """How long a client's session with the backend may go unused before it is ended; the next request opens another.
+    One with subscriptions counts as used. Default: until the client's own session ends."""
     max_sessions: Annotated[StrictInt, Field(ge=1, le=100_000)] | None = None
-    """Sessions with the backend at once, in each replica of the proxy. Default: no limit."""
+    """Sessions that clients have with the backend at once, in each replica of the proxy; the one that the proxy keeps
+    for itself comes on top. Further ones are refused with an error that says so. Default: no limit."""
 
 
 class CatalogPolicy(ApiModel):

@@ -138,6 +138,9 @@ class McpConnectionStatus(ApiModel):
     """What the connection contributes to the proxy's catalogue."""
     server: ServerStatus | None = None
     """What the backend said of itself in its handshake."""
+    circuit_breaker: Literal["Closed", "Open", "HalfOpen"] | None = None
+    """State of policy.circuitBreaker, in the replica where it is worst: while Open, requests are refused; while
+    HalfOpen, the next one is the trial. Not set without a circuit breaker."""
     last_handshake: Time | None = None
     """When the backend last completed a handshake."""
     last_error: Annotated[str, Clip(MAX_ERROR)] | None = None

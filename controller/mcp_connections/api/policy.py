@@ -38,7 +38,8 @@ class RetryPolicy(ApiModel):
     """Repeats of a failed request, made only where it provably did not run or the tool is idempotent or read-only."""
 
     max_attempts: Annotated[StrictInt, Field(ge=1, le=10)] = 1
-    """Attempts in all, the first included. 1 means no retry."""
+    """Attempts in all, the first included. 1 means no retry. A budget of a fifth of the requests, and one a second,
+    bounds the retries of a connection as a whole."""
     backoff: Annotated[Duration, within("1ms", "1m")] = Duration("200ms")
     """Wait before the first retry. Doubles with every further one."""
     max_backoff: Annotated[Duration, within("1ms", "10m")] = Duration("5s")
@@ -60,7 +61,8 @@ class CircuitBreaker(ApiModel):
     """Stops sending requests to a backend that keeps failing."""
 
     consecutive_failures: Annotated[StrictInt, Field(ge=1, le=1000)] = 5
-    """Failures in a row that open the circuit."""
+    """Failures in a row that open the circuit. Only those of the transport count, timeouts included, not errors that
+    the backend answers with."""
     open_for: Annotated[Duration, within("1s", "1h")] = Duration("30s")
     """How long requests are refused before one is let through as a trial."""
 
@@ -75,6 +77,6 @@ class Policy(ApiModel):
     rate_limit: RateLimit | None = None
     """Requests per time. Default: no limit."""
     max_concurrency: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = None
-    """Requests in flight at once. Default: no limit."""
+    """Requests in flight at once. Further ones wait for their turn, up to timeouts.connect. Default: no limit."""
     circuit_breaker: CircuitBreaker | None = None
     """When to stop sending requests to a failing backend. Default: never."""

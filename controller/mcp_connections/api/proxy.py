@@ -133,7 +133,8 @@ class McpProxySpec(ApiModel):
     ] = ()
     """Values of the Host header that are served, against DNS rebinding. Default: any."""
     rate_limit: RateLimit | None = None
-    """Requests per client and time. Default: no limit."""
+    """Requests per client and time, in each replica. A client is the subject of a JSON Web Token, without one a
+    session. Default: no limit."""
     drain_timeout: Annotated[Duration, within("0s", "1h")] = Duration("30s")
     """How long a retired mount, or a pod that is shut down, may go on with the calls in flight."""
     service: ServiceSpec = ServiceSpec()

@@ -16,15 +16,9 @@ CONNECTION_FIELDS = (
     "spec.transport.stdio.resources",
     "spec.auth.oauthClientCredentials",
     "spec.auth.forwardHeaders",
-    "spec.policy.retry",
-    "spec.policy.rateLimit",
-    "spec.policy.maxConcurrency",
-    "spec.policy.circuitBreaker",
-    "spec.session.idleTimeout",
-    "spec.session.maxSessions",
 )
 
-PROXY_FIELDS = ("spec.rateLimit",)
+PROXY_FIELDS: tuple[str, ...] = ()
 
 
 def unsupported_fields(connection: McpConnection) -> list[str]:

@@ -17,6 +17,7 @@ from mcp_connections.mounts.candidates import (
     resolved_prefixes,
 )
 from mcp_connections.mounts.fingerprint import fingerprint
+from mcp_connections.mounts.policies import rate_limit, request_policy, session_limits
 from mcp_connections.mounts.prefixes import PrefixClaim, PrefixTable
 from mcp_connections.mounts.secrets import SecretData
 from mcp_connections.mounts.server import resolve_server
@@ -76,6 +77,7 @@ def desired_mounts(
         start_policy=settings.start_policy,
         drain_timeout=settings.drain_timeout.seconds,
         access=_access(proxy, secret_data),
+        client_rate_limit=rate_limit(settings.rate_limit),
         mounts=tuple(mounts),
         disabled=tuple(disabled),
         rejected=tuple(rejected),
@@ -114,6 +116,8 @@ def mount_spec(connection: McpConnection, prefix: str, secret_data: SecretData) 
         resources=Selection(include=spec.resources.include, exclude=spec.resources.exclude),
         prompts=Selection(include=spec.prompts.include, exclude=spec.prompts.exclude),
         allow=allow_rules(connection),
+        policy=request_policy(connection),
+        session_limits=session_limits(connection),
     )
 
 

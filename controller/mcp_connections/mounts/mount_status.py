@@ -11,10 +11,12 @@ from mcp_connections.mounts.report import MountReport
 from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec
 from mcp_connections.mounts.verdicts import severity
 
+_WORST_FIRST = ("Open", "HalfOpen", "Closed")
+
 
 def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnectionStatus) -> dict[str, Any]:
-    """``mount``, ``catalog``, ``server``, ``last_handshake``, ``last_error`` and ``next_retry`` of a connection that
-    should be mounted; nothing of any other.
+    """``mount``, ``catalog``, ``server``, ``circuit_breaker``, ``last_handshake``, ``last_error`` and ``next_retry`` of
+    a connection that should be mounted; nothing of any other.
 
     While no replica answers, what was last known of this fingerprint stays: the condition says Unknown, and a blank
     would only hide what to expect.
@@ -57,10 +59,12 @@ def _reported(mounts: list[MountReport], known: McpConnectionStatus) -> dict[str
     changed = [mount for mount in down if mount.reason == Reason.CATALOG_CHANGED]
     best = (changed or up or down)[0]  # what is to be reviewed is the catalogue that was withheld
     handshakes = [mount.last_handshake for mount in mounts if mount.last_handshake]
+    circuits = {mount.policy.circuit for mount in mounts}
     error = next((mount.last_error for mount in (*down, *up) if mount.last_error), known.last_error)
     return {
         "catalog": CatalogStatus.model_validate(best.catalog.model_dump()),
         "server": ServerStatus.model_validate(best.server.model_dump()) if best.server else known.server,
+        "circuit_breaker": next((state for state in _WORST_FIRST if state in circuits), None),
         "last_handshake": max(handshakes, default=known.last_handshake),
         "last_error": error,
         "next_retry": min((mount.next_retry for mount in down if mount.next_retry), default=None),

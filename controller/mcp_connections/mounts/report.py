@@ -47,6 +47,28 @@ class CatalogReport(WireModel):
     """Items served with a remark: an alias for a long name, a name over 64 characters. Patterns that match nothing."""
 
 
+class RefusedReport(WireModel):
+    """Requests that never went to the backend, by the limit that refused them, since the mount was made."""
+
+    concurrency: int = 0
+    rate: int = 0
+    circuit: int = 0
+    sessions: int = 0
+
+
+class PolicyReport(WireModel):
+    """What a mount's policies are doing."""
+
+    circuit: Literal["Closed", "Open", "HalfOpen"] | None = None
+    """State of the circuit breaker; None without one. HalfOpen: a request is, or the next one will be, let through as
+    a trial."""
+    waiting: int = 0
+    """Requests in flight that wait for their turn (policy.maxConcurrency)."""
+    refused: RefusedReport = RefusedReport()
+    retries: int = 0
+    """Attempts beyond the first ones, since the mount was made."""
+
+
 class MountReport(WireModel):
     """One mount as its registry sees it now."""
 
@@ -68,6 +90,7 @@ class MountReport(WireModel):
     since: datetime
     in_flight: int = 0
     sessions: int = 0
+    policy: PolicyReport = PolicyReport()
     server: ServerReport | None = None
     catalog: CatalogReport = CatalogReport()
     last_handshake: datetime | None = None

@@ -120,6 +120,47 @@ class Access(WireModel):
     """Host names, ``*.`` wildcards and optional ports; empty: any name."""
 
 
+class RateLimit(WireModel):
+    """A token bucket: ``requests`` per ``per`` seconds, ``burst`` at once."""
+
+    requests: int
+    per: float = 1.0
+    burst: int
+
+
+class CircuitBreaker(WireModel):
+    """Opens after ``consecutive_failures``, for ``open_for`` seconds."""
+
+    consecutive_failures: int = 5
+    open_for: float = 30.0
+
+
+class Retry(WireModel):
+    """``max_attempts`` in all; seconds between two of them, doubled each time up to ``max_backoff``."""
+
+    max_attempts: int = 1
+    backoff: float = 0.2
+    max_backoff: float = 5.0
+
+
+class RequestPolicy(WireModel):
+    """What a request has to pass on its way to the backend. None: no such limit."""
+
+    max_concurrency: int | None = None
+    rate_limit: RateLimit | None = None
+    circuit_breaker: CircuitBreaker | None = None
+    retry: Retry | None = None
+
+
+class SessionLimits(WireModel):
+    """Clients' sessions with the backend. None: no such limit."""
+
+    idle_timeout: float | None = None
+    """Seconds that a session may go unused."""
+    max_sessions: int | None = None
+    """In one proxy process."""
+
+
 class MountSpec(WireModel):
     """One backend as the registry mounts it: resolved, validated, fingerprinted."""
 
@@ -138,6 +179,8 @@ class MountSpec(WireModel):
     prompts: Selection = Selection()
     allow: tuple[AllowRule, ...] = ()
     """Who may see and use the connection: whom any of the rules admits. Empty: everybody who may use the proxy."""
+    policy: RequestPolicy = RequestPolicy()
+    session_limits: SessionLimits = SessionLimits()
 
 
 class Rejection(WireModel):
@@ -157,6 +200,8 @@ class DesiredMounts(WireModel):
     drain_timeout: float = 30.0
     """Seconds a retired mount may go on with the calls in flight."""
     access: Access = Access()
+    client_rate_limit: RateLimit | None = None
+    """Requests that each client may make."""
     mounts: tuple[MountSpec, ...] = ()
     disabled: tuple[ConnectionKey, ...] = ()
     """Connections that exist and are switched off: their mounts retire as Disabled rather than Removed."""

@@ -6,6 +6,7 @@ transport's framing and faults, and nothing of MCP beyond what the transport its
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -74,6 +75,23 @@ class SessionLost(ChannelError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, executed=False)
+
+
+def unsent(error: ChannelError) -> ChannelError:
+    """The same fault, for a request that was never sent because of it."""
+    return _with_executed(error, executed=False)
+
+
+def begun(error: ChannelError) -> ChannelError:
+    """The same fault, for a request of which an earlier part has run."""
+    return _with_executed(error, executed=True)
+
+
+def _with_executed(error: ChannelError, *, executed: bool) -> ChannelError:
+    # A copy: requests that were under way may have been told of the very same object.
+    fault = copy.copy(error)
+    fault.executed = executed
+    return fault
 
 
 class Channel(ABC):

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from mcp_connections.mounts.uris import public_uri
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, Unreachable
+from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, Unreachable, unsent
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.envelope import stripped
 from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
@@ -145,7 +145,10 @@ class Leg:
             self._opening = asyncio.create_task(self._open(), name=f"open {self._mount.label}")
             self._opening.add_done_callback(self._opened)
         # Shielded: others may wait for the same session as the caller that is cancelled.
-        return await asyncio.shield(self._opening)
+        try:
+            return await asyncio.shield(self._opening)
+        except ChannelError as error:
+            raise unsent(error) from None
 
     async def _open(self) -> UpstreamSession:
         hello = PROXY_HELLO if self._client is None else self._client.hello
@@ -275,4 +278,5 @@ class Leg:
 
     def lost(self, session: UpstreamSession, error: ChannelError) -> None:
         log.info("connection %s: a client's session was lost: %s", self._mount.label, error)
+        self._forget(session)
         self._mount.suspect()

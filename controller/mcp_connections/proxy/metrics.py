@@ -19,6 +19,8 @@ from prometheus_client.registry import Collector
 
 from mcp_connections.mounts.report import MountReport, RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import ConnectionKey
+from mcp_connections.proxy import refusals
+from mcp_connections.proxy.policy_metrics import PolicyCollector
 
 METHODS = frozenset(
     {
@@ -42,6 +44,7 @@ OUTCOMES = frozenset(
         "Exited",
         "ProtocolError",
         "Retired",
+        *refusals.REASONS,
         "Timeout",
         "Unauthorized",
         "Unavailable",
@@ -49,8 +52,8 @@ OUTCOMES = frozenset(
     }
 )
 """``ok``: the backend answered, a tool's own ``isError`` included. ``BackendError``: it answered with a JSON-RPC
-error. ``Retired`` and ``Unavailable``: the proxy answered for it. The others are Ready reasons; what is not listed is
-counted as ``other``."""
+error. ``Retired`` and ``Unavailable``: the proxy answered for it. Those of ``refusals``: a policy kept the request from
+the backend. The others are Ready reasons; what is not listed is counted as ``other``."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -87,6 +90,11 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self._clients_refused = Counter(
+            "mcp_connections_client_requests_refused",
+            "Requests of clients beyond the rate limit of the proxy.",
+            registry=self.registry,
+        )
         self._reloads = Counter(
             "mcp_connections_reloads", "Reloads of the desired mounts, by result.", ["result"], registry=self.registry
         )
@@ -107,6 +115,10 @@ class Metrics:
         if finished.error is not None:
             finished.error()
         finished.duration(seconds)
+
+    def client_refused(self) -> None:
+        """Count a request that came too soon after the client's others."""
+        self._clients_refused.inc()
 
     def reloaded(self, result: ReloadResult) -> None:
         """Count a reload that was carried out, and what it did."""
@@ -133,6 +145,7 @@ class Metrics:
     def observe(self, report: Callable[[], RegistryReport]) -> None:
         """Read ``report`` at every scrape for what is true at that moment. To be called once."""
         self.registry.register(_RegistryCollector(report))
+        self.registry.register(PolicyCollector(report))
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The exposition text for a scraper's ``Accept`` header, and its content type."""

@@ -11,18 +11,31 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
-from mcp_connections.mounts.report import CatalogNote, CatalogReport, MountReport, Phase, RetiredMount, RetireReason
-from mcp_connections.mounts.spec import MountSpec
+from mcp_connections.mounts.report import (
+    CatalogNote,
+    CatalogReport,
+    MountReport,
+    Phase,
+    PolicyReport,
+    RetiredMount,
+    RetireReason,
+)
+from mcp_connections.mounts.spec import MountSpec, RequestPolicy
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue
 from mcp_connections.proxy.channel import ChannelError, Envelope
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.control import Control
 from mcp_connections.proxy.eras import Era
+from mcp_connections.proxy.expiring_leg import ExpiringLeg
 from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO, Client, Leg
 from mcp_connections.proxy.opening import Opener
+from mcp_connections.proxy.policy import RequestPolicies
+from mcp_connections.proxy.refusals import SESSIONS, Refusals
+from mcp_connections.proxy.retry import is_harmless_twice
 from mcp_connections.proxy.second_era import Offer, SecondEra
+from mcp_connections.proxy.session_slots import NoSlot, SessionSlots
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.stateless_leg import StatelessLeg
 from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession
@@ -63,6 +76,14 @@ class Mount:
             now=now,
         )
         self._second = SecondEra(spec, separator=separator, leg=self._stateless_leg, on_change=on_change)
+        self._refusals = Refusals(self.label)
+        self._policies = (
+            RequestPolicies(spec.policy, spec.timeouts, self._refusals, self.suspect)
+            if spec.policy != RequestPolicy()
+            else None
+        )
+        most = spec.session_limits.max_sessions
+        self._slots = SessionSlots(most, spec.timeouts.connect) if most is not None else None
         self._legs: dict[Client | None, Leg] = {}
         self._stateless: StatelessLeg | None = None
         self._running: set[asyncio.Task[Any]] = set()
@@ -178,6 +199,7 @@ class Mount:
             since=self.since,
             in_flight=self.in_flight,
             sessions=sum(leg.active for leg in self._legs.values()) + control.sessions,
+            policy=self._policies.report() if self._policies else PolicyReport(refused=self._refusals.report()),
             server=control.server,
             catalog=self._catalog_report(clashes),
             last_handshake=control.last_handshake,
@@ -209,8 +231,14 @@ class Mount:
     # sessions
 
     async def open_session(self, hello: Hello, events: UpstreamEvents) -> UpstreamSession:
-        """A new session of the handshake era, for a client's leg. Raises ChannelError."""
-        return await self._opener.open(("handshake",), hello, events)
+        """A new session of the handshake era, for a client's leg. Raises ChannelError, or RpcError where there are as
+        many as there may be."""
+        if self._slots is None:
+            return await self._opener.open(("handshake",), hello, events)
+        try:
+            return await self._slots.hold(lambda: self._opener.open(("handshake",), hello, events))
+        except NoSlot as full:
+            raise self._refusals.refuse(SESSIONS, f"{full}; try again later") from None
 
     async def open_stateless_session(self, events: UpstreamEvents) -> StatelessSession:
         """A new session of the stateless era. Raises ChannelError; HandshakeRefused where the backend has none."""
@@ -231,7 +259,8 @@ class Mount:
         key = None if self.spec.session == "Shared" else client
         leg = self._legs.get(key)
         if leg is None:
-            leg = self._legs[key] = Leg(self, key)
+            timeout = self.spec.session_limits.idle_timeout
+            leg = self._legs[key] = Leg(self, key) if timeout is None else ExpiringLeg(self, key, timeout)
         return leg
 
     async def is_stateless_for(self, client: Client) -> bool:
@@ -277,10 +306,18 @@ class Mount:
 
     async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
         """Relay a client's request and return the response as it came. Raises RpcError, which names the connection."""
-        return await self.attend(lambda leg: leg.call(client, message, scope), client)
+        return await self.attend(lambda leg: leg.call(client, message, scope), client, message)
 
-    async def attend(self, work: Callable[[Leg | StatelessLeg], Awaitable[Result]], client: Client) -> Result:
-        """Do ``work`` in the client's leg as a call in flight: counted, drained, its failure named. Raises RpcError."""
+    async def attend(
+        self,
+        work: Callable[[Leg | StatelessLeg], Awaitable[Result]],
+        client: Client,
+        request: Envelope | None = None,
+    ) -> Result:
+        """Do ``work`` in the client's leg as a call in flight: counted, drained, its failure named. Raises RpcError.
+
+        The connection's policies apply where it relays a ``request`` of the client.
+        """
         if self.retirement is not None:
             raise self._unavailable(
                 f"the connection is being retired ({self.retirement.reason}); list again", "Draining"
@@ -291,7 +328,10 @@ class Mount:
         self.in_flight += 1
         self._idle.clear()
         try:
-            return await work(self._legs.get(client) or await self._leg(client))
+            if self._policies is None or request is None:
+                return await work(self._legs.get(client) or await self._leg(client))
+            harmless = self._harmless_twice(request, client)
+            return await self._policies.run(lambda: self._attempt(work, client), harmless)
         except ChannelError as error:
             self.suspect()
             raise self._unavailable(str(error), error.reason) from None
@@ -305,6 +345,19 @@ class Mount:
             self.in_flight -= 1
             if self.in_flight == 0:
                 self._idle.set()
+
+    async def _attempt(self, work: Callable[[Leg | StatelessLeg], Awaitable[Result]], client: Client) -> Result:
+        return await work(self._legs.get(client) or await self._leg(client))
+
+    def _harmless_twice(self, request: Envelope, client: Client) -> Callable[[], bool]:
+        """To be asked only once the request has failed."""
+
+        def harmless() -> bool:
+            offer = self._offer_for(client.era)
+            own = self._control.own if offer is None else offer.own
+            return is_harmless_twice(request, own.items.get("tool", ()) if own is not None else ())
+
+        return harmless
 
     def unavailable(self) -> RpcError:
         """The error for a name that only this mount could have, while it is not up."""

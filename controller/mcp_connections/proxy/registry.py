@@ -24,7 +24,7 @@ from mcp_connections.mounts.report import (
     RetiredMount,
     SkippedMount,
 )
-from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, MountSpec
+from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, MountSpec, RateLimit
 from mcp_connections.proxy.catalogue import Aggregate
 from mcp_connections.proxy.client_access import Principal, may_use
 from mcp_connections.proxy.connecting import ChannelFactory, Transport
@@ -119,6 +119,11 @@ class Registry:
     def access(self) -> Access:
         """How clients are to be authenticated."""
         return self._desired.access
+
+    @property
+    def client_rate_limit(self) -> RateLimit | None:
+        """How many requests each client may make."""
+        return self._desired.client_rate_limit
 
     def mounts_for(self, principal: Principal) -> tuple[Mount, ...]:
         """The mounts that a client may know of."""

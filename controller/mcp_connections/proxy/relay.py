@@ -18,6 +18,7 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import Aggregate, Target
 from mcp_connections.proxy.channel import ChannelError, Envelope
 from mcp_connections.proxy.client_access import Principal
+from mcp_connections.proxy.client_rates import ClientRates
 from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.discovery import LISTINGS, Kind
 from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS, Era
@@ -45,6 +46,7 @@ class Relay:
     def __init__(self, registry: Registry, metrics: Metrics) -> None:
         self._registry = registry
         self._metrics = metrics
+        self._rates = ClientRates()
         self._handlers: dict[str, Handler] = {
             "tools/call": self._call_tool,
             "prompts/get": self._get_prompt,
@@ -100,6 +102,7 @@ class Relay:
         """The whole JSON-RPC response to a request. Never raises but for cancellation."""
         handler = self._handlers.get(method)
         try:
+            self.admit(client, method)
             if handler is not None:
                 response = await handler(client, message, stream)
                 response["id"] = Raw(request_id)
@@ -118,6 +121,17 @@ class Relay:
                 request_id, RpcError(jsonrpc.INTERNAL_ERROR, f"{method}: unexpected failure: {error!r}")
             )
         return jsonrpc.failure(request_id, RpcError(METHOD_NOT_FOUND, f"Method not found: {method}"))
+
+    def admit(self, client: Client, method: str) -> None:
+        """Raises RpcError where the client makes more requests than it may."""
+        limit = self._registry.client_rate_limit
+        if limit is None or method == "ping":
+            return
+        try:
+            self._rates.check(limit, client)
+        except RpcError:
+            self._metrics.client_refused()
+            raise
 
     async def list(self, client: Client, kind: Kind, message: Envelope) -> bytes:
         """The result of a list request. Raises RpcError."""
@@ -198,7 +212,7 @@ class Relay:
         mount, uri = await self._located(client, "resources/subscribe", message)
         if not mount.offers_subscriptions(client.era):
             raise RpcError(METHOD_NOT_FOUND, f"connection {mount.label} does not offer resource subscriptions")
-        return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client)
+        return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client, message)
 
     async def _unsubscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
         mount, uri = await self._located(client, "resources/unsubscribe", message)

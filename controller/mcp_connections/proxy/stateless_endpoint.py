@@ -190,6 +190,7 @@ class StatelessEndpoint:
         client.busy += 1
         self._listening.add(stream)
         try:
+            self._relay.admit(client)
             await stream.open(jsonrpc.members(message.get("params"), "subscriptions/listen"))
             await stream.run(receive, send)
         except RpcError as error:

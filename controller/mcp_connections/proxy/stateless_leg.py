@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import ChannelError, Envelope, TimedOut, Unreachable
+from mcp_connections.proxy.channel import ChannelError, Envelope, TimedOut, Unreachable, begun, unsent
 from mcp_connections.proxy.envelope import completed
 from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_connections.proxy.leg import Client, Subscriptions
@@ -57,7 +57,10 @@ class StatelessLeg:
             if wanted is None:
                 return answer
             responses = await self._ask(client, wanted, scope)
-            answer = await session.request(_with_input(request, wanted, responses), scope)
+            try:
+                answer = await session.request(_with_input(request, wanted, responses), scope)
+            except ChannelError as error:
+                raise begun(error) from None
         raise RpcError(
             INTERNAL_ERROR, f"connection {self._mount.label}: the backend asked for input more than {MAX_ROUNDS} times"
         )
@@ -85,7 +88,10 @@ class StatelessLeg:
                 self._session = None
             self._opening = asyncio.create_task(self._open(), name=f"open {self._mount.label}")
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        try:
+            return await asyncio.shield(self._opening)
+        except ChannelError as error:
+            raise unsent(error) from None
 
     async def _open(self) -> StatelessSession:
         session = await self._mount.open_stateless_session(self)

@@ -45,6 +45,7 @@ class StatelessRelay:
         self, client: PooledClient, method: str, request_id: bytes, message: Envelope, stream: StatelessStream
     ) -> Response:
         """The response to a request that passed validation. Raises RpcError."""
+        self._relay.admit(client, method)
         if method in ("tools/call", "prompts/get", "resources/read"):
             response = await self._interactive(client, method, message, stream)
         elif method == "completion/complete":
@@ -58,6 +59,10 @@ class StatelessRelay:
         response["id"] = Raw(request_id)
         response = of_this_era(response, method, client.capabilities)
         return Response(jsonrpc.encode(response), code_of(response.get("error")))
+
+    def admit(self, client: PooledClient) -> None:
+        """As for any other request, for one that is answered elsewhere. Raises RpcError."""
+        self._relay.admit(client, "subscriptions/listen")
 
     async def _discover(self, client: PooledClient) -> bytes:
         await self._registry.second_eras(FIRST_LIST_SECONDS)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msgspec import Raw
 
@@ -25,8 +25,12 @@ from mcp_connections.proxy.channel import (
     ProtocolViolation,
     TimedOut,
     Unreachable,
+    unsent,
 )
 from mcp_connections.proxy.eras import Era
+
+if TYPE_CHECKING:
+    from mcp_connections.proxy.session_slots import SessionSlot
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +101,8 @@ class UpstreamSession(ABC):
         self._background: set[asyncio.Task[None]] = set()
         self.fault: ChannelError | None = None
         """Why the session is of no use any more; None while it is."""
+        self.slot: SessionSlot | None = None
+        """What the session takes up of ``session.maxSessions``."""
         self.protocol_version = ""
         self.capabilities: dict[str, Any] = {}
         self.server_info: dict[str, Any] = {}
@@ -130,7 +136,7 @@ class UpstreamSession(ABC):
         at most. The backend is told of a request that timed out or was cancelled. Raises ChannelError.
         """
         if self.fault is not None:
-            raise self.fault
+            raise unsent(self.fault)
         message = dict(message)  # the caller may have to send it again in another session
         request_id = self._next_id()
         try:
@@ -265,11 +271,17 @@ class UpstreamSession(ABC):
         """End the session at the backend too. Returns when that is done or given up; never raises."""
         if self.fault is None:
             self.fault = Unreachable("the session was closed", executed=False)
-        if self._background:
-            _, late = await asyncio.wait(self._background, timeout=LAST_NOTICE_SECONDS)
-            for task in late:
-                task.cancel()
-        await self._channel.aclose()
+        if self.slot is not None:
+            self.slot.ending()
+        try:
+            if self._background:
+                _, late = await asyncio.wait(self._background, timeout=LAST_NOTICE_SECONDS)
+                for task in late:
+                    task.cancel()
+            await self._channel.aclose()
+        finally:
+            if self.slot is not None:
+                self.slot.free()
 
 
 def _meta_with_progress(message: Envelope) -> dict[str, Raw] | None:
