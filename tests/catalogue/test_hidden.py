@@ -180,6 +180,16 @@ async def test_under_the_empty_prefix_a_hidden_resource_is_hidden_too(
     assert other.seen("resources/read")[-1].message["params"]["uri"] == "file:///secret/key", "whose own affair it is"
 
 
+async def test_under_the_empty_prefix_what_is_included_can_be_read_though_nothing_is_listed(
+    proxy: RunningProxy, backend: ScriptedBackend
+) -> None:
+    await proxy.apply(http("one", full(backend).url, prefix="", resources=Selection(include=("cfg://*",))))
+    client = await proxy.client()
+    assert await client.names("resources/list") == []
+    assert await read(client, "cfg://x") == "contents of cfg://x"
+    assert await read(client, "file:///docs/a") == -32002
+
+
 async def test_everything_hidden_is_an_empty_catalogue_and_ready(
     proxy: RunningProxy, backend: ScriptedBackend, era: str
 ) -> None:

@@ -112,6 +112,10 @@ def test_dots_inside_what_is_included_stay_inside() -> None:
     assert docs.may_read("file:///docs/a/../b")
     assert docs.may_read("file:///docs/./b")
     assert not docs.may_read("file:///docs/a/../../b")
+    relative = resources(include=("docs/*",), exclude=("docs/key",))
+    assert relative.may_read("docs/a")
+    assert not relative.may_read("docs/../key")
+    assert not relative.may_read("docs/a/../key")
     custom = resources(include=("doc://public/*",))
     assert not custom.may_read("doc://public/../private/x"), "a server may take what follows // for the path"
 
@@ -156,3 +160,17 @@ def test_templates_beyond_the_limit_are_hidden(monkeypatch: pytest.MonkeyPatch) 
 def test_a_uri_that_is_too_long_is_not_looked_at() -> None:
     assert not resources(include=("*",)).may_read("doc://" + "x" * MAX_TEXT)
     assert not resources(exclude=("x",)).may_read("doc://" + "x" * MAX_TEXT)
+
+
+ODD = st.text("ab/.%2e?#:A", max_size=10)
+
+
+@given(rest=ODD, pattern=st.text("ab/*", min_size=1, max_size=4))
+@settings(max_examples=500, deadline=None)
+def test_the_short_way_for_plain_uris_leads_to_the_same(rest: str, pattern: str) -> None:
+    hiding = resources(exclude=(f"doc:{pattern}", pattern))
+    for start in ("", "doc://", "doc:", "doc:///", "Doc://"):
+        quick = hiding.shows(start + rest)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_is_plain", lambda uri: False)
+            assert hiding.shows(start + rest) == quick

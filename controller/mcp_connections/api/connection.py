@@ -56,9 +56,9 @@ class CatalogPolicy(ApiModel):
     removal_grace: Annotated[Duration, within("0s", "168h")] = Duration("60s")
     """How long the last known lists are still shown after the backend was lost. 0s: not at all."""
     pin: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
-    """Hash of the approved catalogue, as in status.catalog.hash: all that is shown of the backend's tools, resources and
-    prompts, and its instructions. A catalogue of another hash is withheld from clients, who go on with the approved one
-    as far as the proxy still has it. Default: any catalogue is shown."""
+    """Hash of the approved catalogue, as in status.catalog.hash: all that is shown of the backend's tools, resources
+    and prompts, and its instructions. A catalogue of another hash is withheld from clients, who go on with the approved
+    one as far as the proxy still has it. Default: any catalogue is shown."""
 
 
 def _has_authorization_header(spec: McpConnectionSpec) -> bool:

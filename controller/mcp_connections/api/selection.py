@@ -14,8 +14,8 @@ from mcp_connections.api.strings import ToolName
 Globs = Annotated[
     tuple[Annotated[str, StringConstraints(min_length=1, max_length=512)], ...], Field(max_length=128), ListSet()
 ]
-"""Patterns with ``*`` (any characters) and ``?`` (one character), matched against the whole of the backend's own name or
-URI."""
+"""Patterns with ``*`` (any characters) and ``?`` (one character), matched against the whole of the backend's own name
+or URI."""
 
 
 class Selection(ApiModel):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Final
 
-MAX_TEXT: Final = 8192
+MAX_TEXT: Final = 4096
 """Characters of a text that can match. A longer one matches nothing."""
 GROUP_BITS: Final = 1024
 """Patterns are taken together up to this length: most groups need to see the first few characters of a text only."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from mcp_connections.mounts.patterns import MAX_TEXT, Patterns, glob, template
 from mcp_connections.mounts.spec import Selection
 
-MAX_TEMPLATE_TEXT: Final = 200_000
+MAX_TEMPLATE_TEXT: Final = 50_000
 """Characters of all templates that requests are compared with. Templates beyond that are hidden."""
 
 _DOTS: Final = frozenset({".", ".."})
@@ -42,7 +42,7 @@ class Selector:
 
     def shows(self, name: str) -> bool:
         """Whether a tool or prompt is shown: one that an include pattern matches, or any without such patterns, and
-        no exclude pattern. A name of more than 8192 characters is not."""
+        no exclude pattern. A name of more than 4096 characters is not."""
         if self.shows_all:
             return True
         return len(name) <= MAX_TEXT and not self.excludes.matches(name) and self._includes(name)
@@ -114,14 +114,27 @@ class _Spellings:
     (RFC 3986, sections 5.2.4 and 6.2). Iterates over all of them."""
 
     def __init__(self, uri: str) -> None:
-        self._all = dict.fromkeys((uri, *_resolved(uri), *_resolved(uri.partition("#")[0])))
-        rest = uri.partition(":")[2] or uri
-        has_dots = not _DOTS.isdisjoint(re.split("[/?#]", unquote(rest)))
-        self.binding: tuple[str, ...] = tuple(self._all) if has_dots else (uri,)
+        self._all: tuple[str, ...] = (uri,)
+        self.binding: tuple[str, ...] = (uri,)
         """Those that have to be included: without ``.`` and ``..`` the URI itself is, whatever else it may be."""
+        if _is_plain(uri):
+            return
+        self._all = tuple(dict.fromkeys((uri, *_resolved(uri), *_resolved(uri.partition("#")[0]))))
+        rest = uri.partition(":")[2] or uri
+        if not _DOTS.isdisjoint(re.split("[/?#]", unquote(rest))):
+            self.binding = self._all
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all)
+
+
+def _is_plain(uri: str) -> bool:
+    """Whether there is but one way to read it: so it is with almost every URI, and they are read often."""
+    scheme, colon, rest = uri.partition(":")
+    if not colon:
+        scheme, rest = "none", uri
+    body = rest.removeprefix("//")
+    return scheme.islower() and body[:1] != "." and not any(mark in body for mark in ("%", "#", "/.", "//"))
 
 
 def _resolved(uri: str) -> Iterator[str]:

@@ -52,6 +52,8 @@ class PublicCatalogue:
     notices: tuple[CatalogNote, ...] = ()
     may_read: Callable[[str], bool] | None = None
     """Whether a URI that is not listed may be asked for, by the backend's own spelling. None: any."""
+    lists_resources: bool = False
+    """The backend has resources or templates, shown or hidden."""
 
 
 def publish(
@@ -74,7 +76,13 @@ def publish(
             )
         else:
             items[kind] = tuple(_located(kind, item, prefix) for item in own)
-    return PublicCatalogue(items, (*skipped, *catalogue.skipped), tuple(notices), catalogue.may_read)
+    return PublicCatalogue(
+        items=items,
+        skipped=(*skipped, *catalogue.skipped),
+        notices=tuple(notices),
+        may_read=catalogue.may_read,
+        lists_resources=catalogue.lists_resources,
+    )
 
 
 def _renamed(items: Sequence[Item], rename: Mapping[str, str], skipped: list[CatalogNote]) -> dict[str, str]:
@@ -152,7 +160,7 @@ class Aggregate(Generic[Owner]):
         for owner, prefix, public in sources:
             if prefix:
                 self._prefixes.setdefault(prefix, (owner, public))
-            elif public.items.get("resource") or public.items.get("resourceTemplate"):
+            elif public.lists_resources:
                 self._unprefixed.append((owner, public))
         for listing in LISTINGS:
             bodies = list(self._claim(listing.kind, sources))

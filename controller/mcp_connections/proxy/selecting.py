@@ -41,6 +41,8 @@ class SelectedCatalogue:
     """Over the items and the instructions; what is hidden, or only named otherwise, does not count."""
     may_read: Callable[[str], bool] | None
     """Whether a URI that is not listed may be asked for, by the backend's own spelling. None: any."""
+    lists_resources: bool
+    """The backend has resources or templates, shown or hidden."""
 
     def is_like(self, other: SelectedCatalogue) -> bool:
         """Whether a client sees the same, but for the order of items and the spelling of their JSON."""
@@ -101,6 +103,7 @@ def select(found: BackendCatalogue, spec: MountSpec, instructions: str | None) -
         digests=digests,
         hash=hash_of(digests),
         may_read=None if resources.shows_all else resources.may_read,
+        lists_resources=any(found.items.get(kind) for kind in ("resource", "resourceTemplate")),
     )
 
 
