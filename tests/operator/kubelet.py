@@ -213,7 +213,12 @@ class Kubelet:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE_ROOT), "HOME": str(pod.folder)},
+                env={
+                    "PATH": os.environ["PATH"],
+                    "PYTHONPATH": str(SOURCE_ROOT),
+                    "HOME": str(pod.folder),
+                    **_environment(container),
+                },
                 start_new_session=True,
             )
         if pod.leash is not None:
@@ -330,3 +335,13 @@ def _swap(folder: Path, files: dict[str, bytes]) -> None:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         return int(holder.getsockname()[1])
+
+
+def _environment(container: dict[str, Any]) -> dict[str, str]:
+    """The container's own variables. Every pod of this kubelet has the address 127.0.0.1."""
+    environment = {}
+    for variable in container.get("env", ()):
+        source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+        assert source in (None, "status.podIP"), variable
+        environment[variable["name"]] = "127.0.0.1" if source else variable["value"]
+    return environment

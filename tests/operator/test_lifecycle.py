@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import aiohttp
 import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
@@ -236,6 +237,30 @@ async def test_every_replica_gets_every_change(world: World, backend: Backend) -
         async with Client(pod.url, timeout=TIMEOUT) as client:
             names = sorted(tool.name for tool in await client.list_tools())
         assert names == ["memos_echo", "memos_wait", "notes_echo", "notes_wait"]
+
+
+async def test_ses_09_one_session_works_through_both_replicas(world: World, backend: Backend) -> None:
+    await world.apply(proxy(replicas=2), connection("notes", backend.url))
+    await world.until(
+        CONNECTION, "notes", lambda live: live["status"].get("mount", {}).get("replicas") == 2, what="two replicas"
+    )
+    await world.until_pods(2)
+    one, two = world.kubelet.ready_pods
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT)) as http:
+        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+        async with http.post(one.url, json=hello, headers=headers) as response:
+            headers["mcp-session-id"] = response.headers["mcp-session-id"]
+        for number in range(1, 21):
+            call = {"jsonrpc": "2.0", "id": number, "method": "tools/list"}
+            async with http.post((one, two)[number % 2].url, json=call, headers=headers) as response:
+                assert response.status == 200, await response.text()
+                assert len((await response.json())["result"]["tools"]) == 2
+        headers["mcp-session-id"] = "unknown"
+        call = {"jsonrpc": "2.0", "id": 99, "method": "tools/list"}
+        async with http.post(one.url, json=call, headers=headers) as response:
+            assert response.status == 404
 
 
 async def test_a_strict_proxy_is_available_only_while_every_connection_is_ready(world: World, backend: Backend) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from watchfiles import awatch
 
+from mcp_connections.cli.admin_client import read_token
 from mcp_connections.cli.announcements import Say
 from mcp_connections.cli.mounted_files import MountedFiles
 from mcp_connections.cli.running import Ports, Reporter, open_ports, run_until, stop_signal
@@ -22,6 +23,7 @@ from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import DesiredMounts
 from mcp_connections.proxy.admin_control import HealthReport, SourceError
 from mcp_connections.proxy.process import ProxyProcess
+from mcp_connections.proxy.replica import Replica, derived_key
 
 PUSH_HOLDS: Final = 180.0
 """Seconds for which a push outranks the files: a kubelet brings changed Secrets within two minutes at its defaults."""
@@ -98,15 +100,24 @@ class PodControl:
         self._complaint = complaint
 
 
-async def run(folder: Path, ports: Ports, say: Say) -> None:
+async def run(folder: Path, ports: Ports, say: Say, *, pod_ip: str | None = None) -> None:
     """Serve the mounts in ``folder`` until told to stop. Raises CommandError."""
     stop = stop_signal()
     files = MountedFiles(folder)
-    process = ProxyProcess(host=ports.host)
+    process = ProxyProcess(host=ports.host, replica=_replica(ports, pod_ip))
     control = PodControl(process, files, Reporter(process, say))
     async with open_ports(process, control, ports, say, drain_seconds=_drain_seconds(files)):
         await control.start()
         await run_until(stop, control.follow())
+
+
+def _replica(ports: Ports, pod_ip: str | None) -> Replica:
+    """This process among its replicas. They share the admin token, and what they sign with is made of it."""
+    token = read_token(ports.admin_token_file)
+    if not pod_ip or not token:
+        return Replica()
+    host = f"[{pod_ip}]" if ":" in pod_ip else pod_ip
+    return Replica(f"{host}:{ports.port}", derived_key(token))
 
 
 def _drain_seconds(files: MountedFiles) -> float:

@@ -23,6 +23,14 @@ def proxy(
     admin_token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Holds the bearer token that the admin port asks for.")
     ] = None,
+    pod_ip: Annotated[
+        str | None,
+        typer.Option(
+            envvar="POD_IP",
+            metavar="ADDRESS",
+            help="Where other replicas reach this one; with the admin token it lets sessions work through any of them.",
+        ),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Least severe log lines to write.")] = LogLevel.INFO,
     log_format: Annotated[LogFormat, typer.Option(help="Look of the log lines.")] = LogFormat.TEXT,
 ) -> None:
@@ -39,4 +47,4 @@ def proxy(
     if not mounts.is_dir():
         raise InputError(f"{mounts} is not a folder. Mount the Secret with the key mounts.json.gz there.")
     ports = Ports(host=host, port=port, admin_port=admin_port, admin_token_file=admin_token_file)
-    uvloop.run(pod.run(mounts, ports, to_log))
+    uvloop.run(pod.run(mounts, ports, to_log, pod_ip=pod_ip))

@@ -141,6 +141,7 @@ def _container(proxy: McpProxy, default_image: str) -> dict[str, Any]:
             *("--admin-port", str(ADMIN_PORT)),
             *("--admin-token-file", f"{ADMIN_PATH}/{TOKEN_KEY}"),
         ],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "ports": [
             {"name": "http", "containerPort": PORT, "protocol": "TCP"},
             {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
