@@ -365,6 +365,31 @@ async def test_cancelling_a_request_closes_its_connection_only() -> None:
         await eventually(lambda: server.open == 1)
 
 
+class _Handover(HttpClient):
+    """Starts another request, and cancels the one that was answered, in the very moment of the answer."""
+
+    answered: asyncio.Task[HttpResponse]
+    other: asyncio.Task[HttpResponse] | None = None
+
+    def give_back(self, connection: http_client._Connection) -> None:
+        super().give_back(connection)
+        if self.other is None:
+            self.other = asyncio.create_task(self.request(GET))
+            asyncio.get_running_loop().call_soon(self.answered.cancel)
+
+
+async def test_cancelling_a_request_that_was_just_answered_does_not_touch_the_next_one() -> None:
+    async with raw_server(always(OK)) as server:
+        client = _Handover(f"http://127.0.0.1:{server.port}/", tls=None, connect_timeout=10)
+        client.answered = asyncio.create_task(client.request(GET))
+        with pytest.raises(asyncio.CancelledError):
+            await client.answered
+        assert client.other is not None
+        assert (await client.other).body == b"ok"
+        assert server.accepted == 1
+        client.close()
+
+
 async def test_closing_ends_everything() -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
@@ -403,6 +428,29 @@ async def test_a_stream_begins_with_its_head_and_is_read_as_it_comes() -> None:
         assert await whole(response) == b"two"
         assert (await client.request(GET)).body == b"ok"
         assert server.accepted == 1, "a stream that ended leaves its connection to the next request"
+
+
+async def test_streams_at_the_same_time_do_not_take_each_others_connection_or_bytes() -> None:
+    async def script(connection: Connection) -> None:
+        while True:
+            number = (await connection.request()).partition(b"/")[2].partition(b" ")[0]
+            await connection.send(STREAM + b"%x\r\n%s\r\n0\r\n\r\n" % (len(number), number))
+
+    async def visit(client: HttpClient, visitor: int) -> None:
+        for number in range(20):
+            mine = b"%d-%d" % (visitor, number)
+            response = await client.request(GET.replace(b"/", b"/" + mine, 1))
+            if number % 2:
+                assert await response.read() == mine
+                response.release()
+            else:
+                assert await whole(response) == mine
+            response.release()
+            assert await response.read() == b"", "what is over is over"
+
+    async with talking_to(script) as (client, server):
+        await asyncio.gather(*(visit(client, visitor) for visitor in range(10)))
+        assert server.accepted <= 10
 
 
 async def test_a_stream_that_breaks_off_gives_what_came_and_then_a_fault() -> None:

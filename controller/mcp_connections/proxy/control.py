@@ -111,12 +111,15 @@ class Control:
         self._supervisor = asyncio.create_task(self._supervise(), name=f"mount {self._label}")
 
     async def stop(self) -> None:
-        """End the supervision; the session is ended in the background."""
+        """End the supervision; the session is ended in the background. What is left is little: retired mounts are
+        remembered for a while."""
         self._keep_catalogue()
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            await asyncio.wait({self._supervisor})
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            supervisor.cancel()
+            await asyncio.wait({supervisor})
         self._drop_session()
+        self.own = self.public = None
 
     async def _supervise(self) -> None:
         loop = asyncio.get_running_loop()
@@ -341,6 +344,7 @@ class Control:
         pause *= random.uniform(0.8, 1.0)  # noqa: S311
         self.next_retry = self._now() + timedelta(seconds=pause)
         shortest = min(pause, FIRST_PAUSE)
+        self._noticed.clear()  # the failed session's own last word is no call
         await asyncio.sleep(shortest)
         try:
             async with asyncio.timeout(pause - shortest):

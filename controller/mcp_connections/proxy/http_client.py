@@ -37,7 +37,7 @@ class BodyTooLarge(HttpFault):
 class HttpResponse:
     """Status, headers (names lower-cased, first value wins) and either the whole body or a stream of it."""
 
-    __slots__ = ("_connection", "body", "headers", "status", "streamed")
+    __slots__ = ("_connection", "_over", "body", "headers", "status", "streamed")
 
     def __init__(self, connection: _Connection, status: int, headers: dict[bytes, bytes], *, streamed: bool) -> None:
         self._connection = connection
@@ -45,6 +45,8 @@ class HttpResponse:
         self.headers = headers
         self.streamed = streamed
         self.body = b""
+        self._over = not streamed
+        """Nothing more is to be had: the connection may serve another exchange by now."""
 
     def header(self, name: bytes) -> str:
         """A header's value as text, empty where absent."""
@@ -52,11 +54,18 @@ class HttpResponse:
 
     async def read(self) -> bytes:
         """The next bytes of a streamed body, empty at its end. Raises HttpFault."""
-        return await self._connection.read_stream()
+        if self._over:
+            return b""
+        data = await self._connection.read_stream()
+        if not data:
+            self.release()
+        return data
 
     def release(self) -> None:
         """Be done with a streamed body: the connection is reused if the stream ends soon, closed otherwise."""
-        self._connection.release_stream()
+        if not self._over:
+            self._over = True
+            self._connection.release_stream()
 
 
 class _Connection(asyncio.Protocol):
@@ -74,6 +83,8 @@ class _Connection(asyncio.Protocol):
         self._size = 0
         self._complete = True
         self._discard = False
+        self._reusable = True
+        """As far as the last answer said."""
         self._decoder: _Inflate | None = None
         self._fault: HttpFault | None = None
         self._reaper: asyncio.TimerHandle | None = None
@@ -169,19 +180,25 @@ class _Connection(asyncio.Protocol):
         if self._reaper is not None:
             self._reaper.cancel()
             self._reaper = None
+        self._reusable = self._parser.should_keep_alive()
+        if response.streamed and not self._discard:
+            self._wake()  # the connection is the reader's until it has taken everything
+            return
+        self._hand_back()
+        if self._head is not None and not self._head.done():
+            response.body = b"".join(self._chunks) if len(self._chunks) != 1 else self._chunks[0]
+            self._chunks.clear()
+            self._head.set_result(response)
+
+    def _hand_back(self) -> None:
+        """The exchange is over and nothing of it is left to read."""
         transport = self._transport
-        if transport is None or transport.is_closing() or not self._parser.should_keep_alive():
+        if transport is None or transport.is_closing() or not self._reusable:
             self.close()
         else:
             # A keep-alive connection must not be left paused: nothing would notice the peer closing it.
             transport.resume_reading()
             self._client.give_back(self)
-        if response.streamed:
-            self._wake()
-        elif self._head is not None and not self._head.done():
-            response.body = b"".join(self._chunks) if len(self._chunks) != 1 else self._chunks[0]
-            self._chunks.clear()
-            self._head.set_result(response)
 
     # one exchange
 
@@ -198,12 +215,16 @@ class _Connection(asyncio.Protocol):
         self._discard = False
         self._decoder = None
         self._fault = None
-        self._head = asyncio.get_running_loop().create_future()
+        head: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
+        self._head = head
         transport.write(data)
         try:
-            return await self._head
+            return await head
         except asyncio.CancelledError:
-            self.close()
+            if head.cancelled():
+                self.close()
+            elif head.exception() is None:  # answered in the same moment: the connection may serve another by now
+                head.result().release()
             raise
 
     async def read_stream(self) -> bytes:
@@ -230,6 +251,7 @@ class _Connection(asyncio.Protocol):
 
     def release_stream(self) -> None:
         if self._complete:
+            self._hand_back()
             return
         self._discard = True
         self._chunks.clear()
