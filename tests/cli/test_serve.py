@@ -192,11 +192,11 @@ async def test_an_endpoint_open_to_everybody_is_told(
         assert ("warning: other machines can reach the endpoint" in serve.output) is warned
 
 
-def test_a_proxy_setting_that_would_have_no_effect_is_refused(folder: Path) -> None:
-    (folder / "proxy.json").write_text(proxy_manifest(rateLimit={"requests": 5}))
+def test_a_proxy_that_cannot_be_put_into_effect_is_refused(folder: Path) -> None:
+    (folder / "proxy.json").write_text(proxy_manifest(auth={"bearerTokenRef": {"name": "missing", "key": "token"}}))
     result = run("serve", folder, "--port", "0")
     assert result.returncode == 2
-    assert "McpProxy default/default: NotImplemented: spec.rateLimit" in result.stderr
+    assert "McpProxy default/default: SecretNotFound: spec.auth.bearerTokenRef" in result.stderr
 
 
 async def test_log_lines_as_json(folder: Path) -> None:
