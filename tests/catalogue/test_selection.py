@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
+from urllib.parse import unquote
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +119,7 @@ def test_dots_inside_what_is_included_stay_inside() -> None:
     assert relative.may_read("docs/a")
     assert not relative.may_read("docs/../key")
     assert not relative.may_read("docs/a/../key")
+    assert not relative.may_read("docs/a:b/../../key:c")
     custom = resources(include=("doc://public/*",))
     assert not custom.may_read("doc://public/../private/x"), "a server may take what follows // for the path"
 
@@ -172,5 +176,23 @@ def test_the_short_way_for_plain_uris_leads_to_the_same(rest: str, pattern: str)
     for start in ("", "doc://", "doc:", "doc:///", "Doc://"):
         quick = hiding.shows(start + rest)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "_is_plain", lambda uri: False)
+            patch.setattr(module, "_is_plain", lambda head, rest: False)
             assert hiding.shows(start + rest) == quick
+
+
+PATHS = st.lists(
+    st.sampled_from(["secret", "pub", "key", "..", ".", "", "%2e%2e", "%2E", "s%65cret", "a%2F..", "x#y", "q?z", "%"]),
+    max_size=7,
+).map("/".join)
+
+
+@given(path=PATHS)
+@settings(max_examples=1000, deadline=None)
+def test_what_a_file_system_would_open_decides(path: str) -> None:
+    """Against the standard library's idea of a path, which is that of most servers of files."""
+    opened = posixpath.normpath(f"/{unquote(path)}")
+    uri = f"file:///{path}"
+    if opened.startswith("/secret/"):
+        assert not resources(exclude=("file:///secret/*",)).may_read(uri)
+    if resources(include=("file:///pub/*",)).may_read(uri):
+        assert opened == "/pub" or opened.startswith("/pub/")

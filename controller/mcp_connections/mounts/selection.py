@@ -18,6 +18,7 @@ MAX_TEMPLATE_TEXT: Final = 50_000
 """Characters of all templates that requests are compared with. Templates beyond that are hidden."""
 
 _DOTS: Final = frozenset({".", ".."})
+_SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(//)?|//")
 
 
 class UnusedPattern(NamedTuple):
@@ -117,10 +118,10 @@ class _Spellings:
         self._all: tuple[str, ...] = (uri,)
         self.binding: tuple[str, ...] = (uri,)
         """Those that have to be included: without ``.`` and ``..`` the URI itself is, whatever else it may be."""
-        if _is_plain(uri):
+        head, rest = _split(uri)
+        if _is_plain(head, rest):
             return
-        self._all = tuple(dict.fromkeys((uri, *_resolved(uri), *_resolved(uri.partition("#")[0]))))
-        rest = uri.partition(":")[2] or uri
+        self._all = tuple(dict.fromkeys((uri, *_resolved(head, rest), *_resolved(head, rest.partition("#")[0]))))
         if not _DOTS.isdisjoint(re.split("[/?#]", unquote(rest))):
             self.binding = self._all
 
@@ -128,22 +129,19 @@ class _Spellings:
         return iter(self._all)
 
 
-def _is_plain(uri: str) -> bool:
+def _split(uri: str) -> tuple[str, str]:
+    """The scheme, with the slashes behind it, and the rest."""
+    end = match.end() if (match := _SCHEME.match(uri)) else 0
+    return uri[:end], uri[end:]
+
+
+def _is_plain(head: str, rest: str) -> bool:
     """Whether there is but one way to read it: so it is with almost every URI, and they are read often."""
-    scheme, colon, rest = uri.partition(":")
-    if not colon:
-        scheme, rest = "none", uri
-    body = rest.removeprefix("//")
-    return scheme.islower() and body[:1] != "." and not any(mark in body for mark in ("%", "#", "/.", "//"))
+    return head == head.lower() and rest[:1] != "." and not any(mark in rest for mark in ("%", "#", "/.", "//"))
 
 
-def _resolved(uri: str) -> Iterator[str]:
-    scheme, colon, rest = uri.partition(":")
-    if not colon:
-        scheme, rest = "", uri
-    head = f"{scheme.lower()}{colon}"
-    if rest.startswith("//"):
-        head, rest = f"{head}//", rest[2:]
+def _resolved(head: str, rest: str) -> Iterator[str]:
+    head = head.lower()
     path, question, query = rest.partition("?")
     for end, tail in ((path, question + query), (rest, "")):
         segments = unquote(end).split("/")
