@@ -196,7 +196,7 @@ def test_a_proxy_that_cannot_be_put_into_effect_is_refused(folder: Path) -> None
     (folder / "proxy.json").write_text(proxy_manifest(auth={"bearerTokenRef": {"name": "missing", "key": "token"}}))
     result = run("serve", folder, "--port", "0")
     assert result.returncode == 2
-    assert "McpProxy default/default: SecretNotFound: spec.auth.bearerTokenRef" in result.stderr
+    assert "McpProxy default/default: SecretNotFound: The Secret default/missing" in result.stderr
 
 
 async def test_log_lines_as_json(folder: Path) -> None:
