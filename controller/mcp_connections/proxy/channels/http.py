@@ -128,25 +128,23 @@ class StreamableHttpChannel(Channel):
         try:
             message = decode_envelope(response.body)
         except DecodeError as error:
-            if response.body.lstrip()[:1] == b"[":
-                return self._answer_in_batch(response, request_id, on_message)
-            raise self._no_message(response, error) from None
+            return self._answer_among_several(response, request_id, on_message, error)
         if int_id(message) != request_id and not (response.status >= 400 and "error" in message):
             raise ProtocolViolation(f"{self._backend.shown_url} answered with the id of another request")
         return message
 
-    def _answer_in_batch(self, response: HttpResponse, request_id: int, on_message: MessageHandler) -> Envelope:
-        # 2025-03-26 allowed a JSON array of messages as the answer.
+    def _answer_among_several(
+        self, response: HttpResponse, request_id: int, on_message: MessageHandler, no_single: DecodeError
+    ) -> Envelope:
         answer: Envelope | None = None
         try:
-            for item in decode_items(response.body):
-                message = decode_envelope(item)
+            for message in _several(response.body):
                 if is_response(message) and int_id(message) == request_id:
                     answer = message
                 else:
                     on_message(message)
-        except DecodeError as error:
-            raise self._no_message(response, error) from None
+        except DecodeError:
+            raise self._no_message(response, no_single) from None
         if answer is None:
             raise ProtocolViolation(f"{self._backend.shown_url} answered without a response to the request")
         return answer
@@ -383,6 +381,13 @@ class _Cursor:
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _several(body: bytes) -> list[Envelope]:
+    """Messages that are answered together: as a JSON array, which 2025-03-26 allowed, or one a line, which servers do
+    that stream without events. Raises DecodeError."""
+    items = decode_items(body) if body.lstrip()[:1] == b"[" else [line for line in body.splitlines() if line.strip()]
+    return [decode_envelope(item) for item in items]
 
 
 def _excerpt(response: HttpResponse) -> str:
