@@ -12,6 +12,7 @@ import pytest
 
 from mcp_connections.mounts.spec import Access, DesiredMounts
 from mcp_connections.proxy import client_session, endpoint, request_stream
+from mcp_connections.proxy.host_guard import HostGuard
 from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend, text
 from tests.proxy.client import BOTH, Client
@@ -197,6 +198,34 @@ async def test_further_names_can_be_allowed() -> None:
         client = await proxy.client()
         assert (await client.post(PING, host="mcp.example.ORG:443")).status == 200
         assert (await client.post(PING, host="other.example.org")).status == 421
+        assert (await client.post(PING, origin="https://mcp.example.org")).status == 200
+        assert (await client.post(PING, origin="https://other.example.org")).status == 403
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:6274", "https://127.0.0.1", "http://[::1]:3000"])
+async def test_pages_of_this_machine_may_use_the_endpoint(client: Client, origin: str) -> None:
+    assert (await client.post(PING, origin=origin)).status == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://localhost.evil.example", "null", "file://", "http://[", "localhost"]
+)
+async def test_other_pages_are_403(proxy: RunningProxy, client: Client, origin: str) -> None:
+    answer = await client.post(PING, origin=origin)
+    assert answer.status == 403
+    assert answer.response["id"] is None
+    for send in (proxy.http.get, proxy.http.delete):
+        async with send(proxy.url, headers=client.headers(origin=origin)) as response:
+            assert response.status == 403
+
+
+def test_an_endpoint_that_is_published_leaves_names_to_its_publisher_unless_it_lists_them() -> None:
+    published = HostGuard("0.0.0.0")
+    assert published.allows(b"mcp.example.org")
+    assert published.allows_origin(b"https://app.example.org")
+    listed = HostGuard("0.0.0.0", ["mcp.example.org"])
+    assert listed.allows_origin(b"https://mcp.example.org")
+    assert not listed.allows_origin(b"https://app.example.org")
 
 
 # sessions and versions

@@ -60,7 +60,8 @@ class Entrance:
         origin = headers.get(b"origin")
         if not self._guard.allows_origin(origin):
             shown = (origin or b"").decode("latin-1")
-            raise Refusal(403, INVALID_REQUEST, f"Origin {shown!r} is not among the allowed hosts of this proxy")
+            where = "the allowed hosts of this proxy (spec.allowedHosts of its McpProxy)"
+            raise Refusal(403, INVALID_REQUEST, f"Origin {shown!r} is not among {where}")
 
     async def admit(self, headers: Headers, scheme: str) -> Principal:
         """Who the client is. Raises Refusal; ``scheme`` is the one of the request."""

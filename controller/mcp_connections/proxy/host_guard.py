@@ -3,8 +3,8 @@
 A web page cannot forge Host, so a page whose own name was re-pointed at this address is refused. On loopback only
 loopback names are served unless others are allowed; elsewhere any name is, unless some are listed.
 
-Origin is judged where names are listed. Without a list a page of another origin gets no further either: it may not
-send ``application/json`` without asking first, and is given no leave.
+Origin, which browsers alone send, is judged by the same names. Where any name is served a page of another origin gets
+no further either: it may not send ``application/json`` without asking first, and is given no leave.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class HostGuard:
 
     def allows_origin(self, origin: bytes | None) -> bool:
         """Whether a request with this Origin header may be served."""
-        return origin is None or not self._allowed or self._judge_origin(origin.decode("latin-1"))
+        if origin is None or not (self._local or self._allowed):
+            return True
+        return self._judge_origin(origin.decode("latin-1"))
 
     def _allows_name(self, name: str) -> bool:
         host, port = _split(name)
@@ -63,7 +65,10 @@ class HostGuard:
         return any(each.matches(host, port) for each in self._allowed)
 
     def _allows_origin_of(self, origin: str) -> bool:
-        return self._allows_name(urlsplit(origin).netloc)
+        try:
+            return self._allows_name(urlsplit(origin).netloc)
+        except ValueError:
+            return False
 
     def explain(self, host: bytes) -> str:
         """Why a Host header is refused."""
