@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -21,12 +22,12 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """Everything, mounted and ready."""
     async with contextlib.AsyncExitStack() as stack:
         handshake = await stack.enter_async_context(FeatureHttp("handshake").serving())
         stateless = await stack.enter_async_context(FeatureHttp("stateless").serving())
         proxy = await stack.enter_async_context(running_proxy())
-        site = Site(proxy, handshake, stateless)
+        site = Site(proxy, handshake, stateless, tmp_path)
         await site.mount()
         yield site

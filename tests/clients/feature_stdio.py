@@ -1,10 +1,11 @@
-"""The feature backend over stdio: ``python -m tests.clients.feature_stdio handshake|stateless``."""
+"""The feature backend over stdio: ``python -m tests.clients.feature_stdio handshake|stateless STATE_FILE``."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import cast
 
 from tests.clients.features import Conversation, Era, Exchange, Features, Message
@@ -13,8 +14,8 @@ from tests.clients.features import Conversation, Era, Exchange, Features, Messag
 class FeatureStdio:
     """One process, one client."""
 
-    def __init__(self, era: Era) -> None:
-        self._features = Features(era)
+    def __init__(self, era: Era, state: Path) -> None:
+        self._features = Features(era, state)
         self._conversation = Conversation(self.send)
         self._listening: dict[str, Conversation] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,4 +55,4 @@ class FeatureStdio:
 
 
 if __name__ == "__main__":
-    asyncio.run(FeatureStdio(cast("Era", sys.argv[1])).run())
+    asyncio.run(FeatureStdio(cast("Era", sys.argv[1]), Path(sys.argv[2])).run())

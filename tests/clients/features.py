@@ -11,6 +11,7 @@ import base64
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 Era = Literal["handshake", "stateless"]
@@ -119,14 +120,16 @@ class Exchange:
             key: {"method": method, "params": params} for key, (method, params) in questions.items() if key not in known
         }
         if missing:
-            self._require(question["method"] for question in missing.values())
+            self._require(questions[key][0] for key in missing)
             raise InputRequired(missing, known)
         return {key: known[key] for key in questions}
 
     def _require(self, methods: Iterable[str]) -> None:
         """Refuse to ask what the client did not declare (basic/index, "Per-request protocol fields")."""
         declared = self.meta[f"{META}/clientCapabilities"]
-        required = {method.partition("/")[0]: {} for method in methods if method.partition("/")[0] not in declared}
+        required: Message = {
+            method.partition("/")[0]: {} for method in methods if method.partition("/")[0] not in declared
+        }
         if required:
             raise Fault(-32021, "a capability is missing", {"requiredCapabilities": required})
 
@@ -200,7 +203,7 @@ async def _talk(backend: Features, exchange: Exchange) -> Message:
 
 
 async def _add(backend: Features, exchange: Exchange) -> Message:
-    backend.late += 1
+    backend.add()
     for kind in ("tools", "resources", "prompts"):
         backend.tell(kind)
     return text("added")
@@ -265,13 +268,28 @@ SCHEMAS: dict[str, Message] = {
 class Features:
     """The backend in one era, whatever it is served over."""
 
-    def __init__(self, era: Era) -> None:
+    def __init__(self, era: Era, state: Path | None = None) -> None:
+        """``state``: a file that several processes of the backend share."""
         self.era: Era = era
-        self.late = 0
+        self._state = state
+        self._late = 0
         self.logged_in = False
         self.conversations: list[Conversation] = []
         self.seen: list[Exchange] = []
         self.level_calls: list[str] = []
+
+    @property
+    def late(self) -> int:
+        """How many items were added."""
+        if self._state is not None and self._state.exists():
+            return len(self._state.read_text())
+        return self._late
+
+    def add(self) -> None:
+        """One more item in each list."""
+        self._late += 1
+        if self._state is not None:
+            self._state.write_text("x" * (self.late + 1))
 
     # what happens on its own account
 

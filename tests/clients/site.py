@@ -31,9 +31,10 @@ SAMPLED = {
 class Site:
     """The proxy, its backends, and clients that can answer everything."""
 
-    def __init__(self, proxy: RunningProxy, handshake: FeatureHttp, stateless: FeatureHttp) -> None:
+    def __init__(self, proxy: RunningProxy, handshake: FeatureHttp, stateless: FeatureHttp, folder: Path) -> None:
         self.proxy = proxy
         self.http = {"hh": handshake, "sh": stateless}
+        self._folder = folder
         self._round = 0
 
     async def mount(self, *prefixes: str) -> None:
@@ -42,12 +43,13 @@ class Site:
         wanted = prefixes or BACKENDS
         await self.proxy.apply(*(self._spec(prefix) for prefix in wanted))
         await self.proxy.until_ready(*wanted)
+        await self.proxy.announced()
 
     def _spec(self, prefix: str) -> Any:
         if prefix in self.http:
             return http(prefix, self.http[prefix].url, fingerprint=str(self._round))
         era = "handshake" if prefix == "hs" else "stateless"
-        command = (sys.executable, "-m", "tests.clients.feature_stdio", era)
+        command = (sys.executable, "-m", "tests.clients.feature_stdio", era, str(self._folder / prefix))
         env = {"PYTHONPATH": str(ROOT)}
         return stdio(prefix, *command, env=env, fingerprint=str(self._round))
 

@@ -112,6 +112,8 @@ class Leg:
         self._session: UpstreamSession | None = None
         self._opening: asyncio.Task[UpstreamSession] | None = None
         self._closed = False
+        self._level: str | None = None
+        """The log level that the open session was given."""
         self._subscriptions = Subscriptions(mount)
 
     @property
@@ -153,6 +155,7 @@ class Leg:
     async def _open(self) -> UpstreamSession:
         hello = PROXY_HELLO if self._client is None else self._client.hello
         session = await self._mount.open_session(hello, self)
+        self._level = None
         if self._closed:
             await session.aclose()
             raise Unreachable("the session is closed", executed=False)
@@ -172,6 +175,7 @@ class Leg:
 
     async def _set_level(self, session: UpstreamSession, level: str) -> None:
         if "logging" in session.capabilities:
+            self._level = level
             await self._replay(session, "logging/setLevel", b'{"level":%s}' % jsonrpc.encode(level))
 
     async def _subscribe(self, session: UpstreamSession, uri: str) -> None:
@@ -215,7 +219,7 @@ class Leg:
 
     async def set_level(self, level: str) -> None:
         """Pass the client's log level on, if the session is open and its backend logs. Raises ChannelError."""
-        if self._session is not None and self._session.fault is None:
+        if self._session is not None and self._session.fault is None and level != self._level:
             await self._set_level(self._session, level)
 
     def sever(self, client: Client) -> None:
@@ -248,6 +252,9 @@ class Leg:
             )
             session.respond(message["id"], "error", error.body())
         else:
+            if scope is None and client.era == "handshake" and not client.listening:
+                # It has to be asked on some stream, and all that it has are those of its requests.
+                scope = session.latest_scope
             client.ask(session, method, message, scope)
 
     def notified(self, session: UpstreamSession, method: str, message: Envelope, scope: Scope | None) -> None:

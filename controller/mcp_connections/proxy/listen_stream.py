@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import Any, Final
 
 from msgspec import Raw
@@ -47,6 +48,8 @@ class ListenStream:
         self._lists: set[str] = set()
         self._subscribed: list[tuple[Mount, str]] = []
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED)
+        self._early: deque[bytes] | None = deque(maxlen=MAX_QUEUED)
+        """What came before the acknowledgement, which has to be first; None from then on."""
 
     async def open(self, params: dict[str, Raw]) -> None:
         """Subscribe to what the filter in ``params`` names and can be had; the acknowledgement says which.
@@ -63,8 +66,11 @@ class ListenStream:
                 agreed[f"{kind}ListChanged"] = True
         if "resourceSubscriptions" in wanted:
             agreed["resourceSubscriptions"] = await self._subscribe(wanted["resourceSubscriptions"])
-        self._send("notifications/subscriptions/acknowledged", {"notifications": Raw(jsonrpc.encode(agreed))})
         self._registry.listen(self.era, self._changed)
+        early, self._early = self._early or (), None
+        self._send("notifications/subscriptions/acknowledged", {"notifications": Raw(jsonrpc.encode(agreed))})
+        for event in early:
+            self._put(event)
 
     async def _subscribe(self, raw: Raw) -> list[str]:
         uris = jsonrpc.decode_any(raw)
@@ -115,10 +121,17 @@ class ListenStream:
         meta = jsonrpc.decode_envelope(params.get("_meta", Raw(b"{}")))
         meta[META_SUBSCRIPTION] = Raw(self._request_id)
         body = jsonrpc.encode({**params, "_meta": Raw(jsonrpc.encode(meta))})
+        event = encode_event(jsonrpc.notification(method, body))
+        if self._early is not None:
+            self._early.append(event)
+        else:
+            self._put(event)
+
+    def _put(self, event: bytes) -> None:
         if self._queue.full():
             self._queue.get_nowait()
             log.warning("a client reads its subscription too slowly; dropped the oldest of %d messages", MAX_QUEUED)
-        self._queue.put_nowait(encode_event(jsonrpc.notification(method, body)))
+        self._queue.put_nowait(event)
 
     # the stream
 

@@ -172,7 +172,10 @@ class Mount:
 
     def stateless_lists_changed(self) -> None:
         """The backend says so to those who are stateless."""
-        self._second.changed()
+        if self._control.era == "stateless":
+            self.list_changed()
+        else:
+            self._second.changed()
 
     def suspect(self) -> None:
         """A call failed on the way to the backend, or in it: look at once whether it is still there."""

@@ -18,7 +18,7 @@ from mcp_connections.mounts.spec import Timeouts
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Channel, ChannelError, Envelope, HandshakeRefused, TimedOut
 from mcp_connections.proxy.envelope import HeaderMap, completed, header_lines, is_complete
-from mcp_connections.proxy.eras import META_SERVER, STATELESS_VERSION
+from mcp_connections.proxy.eras import META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, STATELESS_VERSION
 from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession, object_member, result_object
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,13 @@ class StatelessSession(UpstreamSession):
 
     def _header_lines(self, message: Envelope) -> bytes:
         return header_lines(message, self.arguments_in_headers)
+
+    def _can_concern(self, request: Envelope, message: Envelope) -> bool:
+        if META_SUBSCRIPTION.encode() in bytes(message.get("params", jsonrpc.NULL)):
+            return False  # of a subscription of ours
+        # Only requests that ask for log messages get any (server/utilities/logging).
+        is_log = jsonrpc.method_of(message) == "notifications/message"
+        return not is_log or META_LOG_LEVEL.encode() in bytes(request.get("params", jsonrpc.NULL))
 
     def _abandon(self, request_id: int, reason: str) -> None:
         # Where each request has its own stream, closing that stream is the cancellation, and no message is.

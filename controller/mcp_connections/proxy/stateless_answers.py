@@ -58,7 +58,7 @@ def _with_todays_error(response: Envelope, raw: Raw, capabilities: Mapping[str, 
         response["error"] = _changed(raw, code=INVALID_PARAMS)
     elif code == URL_ELICITATION_REQUIRED:
         if not takes_urls(capabilities):
-            required = {"requiredCapabilities": {"elicitation": {"url": {}}}}
+            required: dict[str, object] = {"requiredCapabilities": {"elicitation": {"url": {}}}}
             response["error"] = _changed(raw, code=MISSING_CLIENT_CAPABILITY, data=required)
         elif (questions := _pages_to_visit(raw)) is None:
             response["error"] = _changed(raw, code=INTERNAL_ERROR)

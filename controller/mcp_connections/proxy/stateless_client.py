@@ -18,6 +18,7 @@ from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.jsonrpc import METHOD_NOT_FOUND, RpcError
+from mcp_connections.proxy.log_level import LOG_LEVELS
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.upstream import Asker, Hello, Scope
 
@@ -51,6 +52,13 @@ class PooledClient:
         self.interactive: set[Interactive] = set()
         """Requests under way that may be answered with a question."""
         self.busy = 0
+
+    def want_logs(self, level: str) -> str:
+        """A request asks for ``level``. The level for the shared session, the lowest that any request asked for: what
+        is too much for one is kept from it on its own way back."""
+        if self.log_level is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(self.log_level):
+            self.log_level = level
+        return self.log_level
 
     def deliver(self, message: bytes) -> None:
         """There is no way to a stateless client outside its requests."""

@@ -100,6 +100,8 @@ class StatelessLeg:
             raise Unreachable("the connection is closed", executed=False)
         self._session = session
         session.watch(self._subscriptions.uris)
+        if session.shares_stream:
+            session.listen()  # a process of its own, which may know of changes that the control session's does not
         if self._follows_lists:
             session.listen()
             self._mount.stateless_lists_changed()  # while there was no session, nobody would have said so

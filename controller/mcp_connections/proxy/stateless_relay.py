@@ -115,9 +115,9 @@ class StatelessRelay:
         log_level: str | None = None,
     ) -> Envelope:
         level = log_level or (scope.log_level if isinstance(scope, StatelessStream) else None)
-        if mount is not None and level is not None and level != client.log_level:
-            client.log_level = level
-            await mount.attend(lambda leg: leg.set_level(level), client)
+        if mount is not None and level is not None:
+            threshold = client.want_logs(level)
+            await mount.attend(lambda leg: leg.set_level(threshold), client)
         return await self._relay.relay(client, method, message, scope)
 
     def _resumed(self, client: PooledClient, digest: bytes, params: dict[str, Raw]) -> SuspendedCall | None:

@@ -86,6 +86,12 @@ class _Progress(NamedTuple):
     """Loop time that no progress moves the deadline beyond."""
 
 
+class _Running(NamedTuple):
+    message: Envelope
+    scope: Scope | None
+    deadline: asyncio.Timeout
+
+
 class UpstreamSession(ABC):
     """A session over ``channel``. Closed for good by ``aclose``; never reopened, a new one is made instead."""
 
@@ -98,6 +104,8 @@ class UpstreamSession(ABC):
         self._events = events
         self._last_id = 0
         self._progress: dict[int, _Progress] = {}
+        self._running: dict[int, _Running] = {}
+        """Requests whose messages the transport cannot tell apart."""
         self._background: set[asyncio.Task[None]] = set()
         self.fault: ChannelError | None = None
         """Why the session is of no use any more; None while it is."""
@@ -123,6 +131,11 @@ class UpstreamSession(ABC):
         """A request that any working backend answers quickly."""
         return {"jsonrpc": jsonrpc.VERSION, "method": Raw(b'"ping"')}
 
+    @property
+    def shares_stream(self) -> bool:
+        """Whether all requests share a stream, as over stdio: then the session has one connection or process."""
+        return not self._channel.stream_per_request
+
     def listen(self) -> None:
         """Also receive what the backend sends outside requests."""
         self._channel.listen()
@@ -143,6 +156,8 @@ class UpstreamSession(ABC):
             async with asyncio.timeout(self._timeouts.request) as deadline:
                 if (meta := _meta_with_progress(message)) is not None:
                     self._watch_progress(request_id, message, meta, scope, deadline)
+                if self.shares_stream:
+                    self._running[request_id] = _Running(message, scope, deadline)
                 return await self._exchange(request_id, message, scope, deadline)
         except TimeoutError:
             self._abandon(request_id, "timed out")
@@ -152,6 +167,7 @@ class UpstreamSession(ABC):
             raise
         finally:
             self._progress.pop(request_id, None)
+            self._running.pop(request_id, None)
 
     def _next_id(self) -> int:
         self._last_id += 1
@@ -225,7 +241,24 @@ class UpstreamSession(ABC):
     # messages of the backend
 
     def _received_outside_exchange(self, message: Envelope) -> None:
+        """Where all requests share a stream, a message belongs to the only one that it can belong to."""
+        concerned = [request for request in self._running.values() if self._can_concern(request.message, message)]
+        if len(concerned) == 1:
+            self._received(message, concerned[0].scope, concerned[0].deadline)
+            return
+        if "id" in message:
+            for request in concerned:
+                self._await_person(request.deadline)
         self._received(message, None, None)
+
+    def _can_concern(self, request: Envelope, message: Envelope) -> bool:
+        """Whether the backend may send ``message`` on behalf of ``request``."""
+        return True
+
+    @property
+    def latest_scope(self) -> Scope | None:
+        """Of the last request that is still running, where requests share a stream."""
+        return next((request.scope for request in reversed(self._running.values()) if request.scope is not None), None)
 
     def _received(self, message: Envelope, scope: Scope | None, deadline: asyncio.Timeout | None) -> None:
         method = jsonrpc.method_of(message)
@@ -235,14 +268,18 @@ class UpstreamSession(ABC):
             if method == "ping":
                 self.respond(message["id"], "result", b"{}")
             else:
-                if deadline is not None and not deadline.expired():
-                    # Someone is being asked, and people take longer than servers do.
-                    deadline.reschedule(asyncio.get_running_loop().time() + self._timeouts.max)
+                if deadline is not None:
+                    self._await_person(deadline)
                 self._events.server_request(self, method, message, scope)
         elif method == "notifications/progress":
             self._progressed(message)
         else:
             self._events.notified(self, method, message, scope)
+
+    def _await_person(self, deadline: asyncio.Timeout) -> None:
+        # Someone is being asked, and people take longer than servers do.
+        if not deadline.expired():
+            deadline.reschedule(asyncio.get_running_loop().time() + self._timeouts.max)
 
     def _progressed(self, message: Envelope) -> None:
         try:
