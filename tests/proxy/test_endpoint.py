@@ -210,13 +210,26 @@ async def test_pages_of_this_machine_may_use_the_endpoint(client: Client, origin
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "http://localhost.evil.example", "null", "file://", "http://[", "localhost"]
 )
-async def test_other_pages_are_403(proxy: RunningProxy, client: Client, origin: str) -> None:
+async def test_other_pages_are_403_where_names_are_listed(proxy: RunningProxy, client: Client, origin: str) -> None:
+    assert (await client.post(PING, origin=origin)).status == 200  # what a page would have to ask for first is not given
+    await proxy.registry.apply(DesiredMounts(access=Access(allowed_hosts=("localhost", "127.0.0.1"))))
     answer = await client.post(PING, origin=origin)
     assert answer.status == 403
     assert answer.response["id"] is None
     for send in (proxy.http.get, proxy.http.delete):
         async with send(proxy.url, headers=client.headers(origin=origin)) as response:
             assert response.status == 403
+
+
+async def test_a_page_of_another_origin_is_given_no_leave(proxy: RunningProxy, client: Client) -> None:
+    """What browsers ask before they send JSON to another origin, and what a page can send without asking."""
+    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    async with proxy.http.options(proxy.url, headers=asked) as response:
+        assert response.status == 405
+        assert not any(name.lower().startswith("access-control-") for name in response.headers)
+    for content_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        answer = await client.post(PING, origin="https://evil.example", content_type=content_type)
+        assert answer.status == 415
 
 
 def test_an_endpoint_that_is_published_leaves_names_to_its_publisher_unless_it_lists_them() -> None:

@@ -3,8 +3,9 @@
 A web page cannot forge Host, so a page whose own name was re-pointed at this address is refused. On loopback only
 loopback names are served unless others are allowed; elsewhere any name is, unless some are listed.
 
-Origin, which browsers alone send, is judged by the same names. Where any name is served a page of another origin gets
-no further either: it may not send ``application/json`` without asking first, and is given no leave.
+Origin, which browsers alone send, is judged where names are listed. Without a list a page of another origin gets no
+further either: it may not send ``application/json`` without asking first, and is given no leave; so the header alone
+is no reason to refuse a client that is no browser and was told to send one.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class HostGuard:
 
     def allows_origin(self, origin: bytes | None) -> bool:
         """Whether a request with this Origin header may be served."""
-        if origin is None or not (self._local or self._allowed):
+        if origin is None or not self._allowed:
             return True
         return self._judge_origin(origin.decode("latin-1"))
 
