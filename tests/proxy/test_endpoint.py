@@ -211,7 +211,9 @@ async def test_pages_of_this_machine_may_use_the_endpoint(client: Client, origin
     "origin", ["https://evil.example", "http://localhost.evil.example", "null", "file://", "http://[", "localhost"]
 )
 async def test_other_pages_are_403_where_names_are_listed(proxy: RunningProxy, client: Client, origin: str) -> None:
-    assert (await client.post(PING, origin=origin)).status == 200  # what a page would have to ask for first is not given
+    assert (
+        await client.post(PING, origin=origin)
+    ).status == 200  # what a page would have to ask for first is not given
     await proxy.registry.apply(DesiredMounts(access=Access(allowed_hosts=("localhost", "127.0.0.1"))))
     answer = await client.post(PING, origin=origin)
     assert answer.status == 403
