@@ -119,7 +119,8 @@ class Control:
             supervisor.cancel()
             await asyncio.wait({supervisor})
         self._drop_session()
-        self.own = self.public = None
+        self.seen = self.own = self.public = None
+        self._pin = Pin(self._spec.catalog.pin)
 
     async def _supervise(self) -> None:
         loop = asyncio.get_running_loop()
