@@ -139,6 +139,7 @@ class Endpoint:
             raise Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
         body = await _read_body(headers, receive)
         try:
+            jsonrpc.require_utf8(body)
             message = jsonrpc.decode_envelope(body)
         except jsonrpc.DecodeError as error:
             if body.lstrip()[:1] == b"[":
@@ -260,6 +261,7 @@ class Endpoint:
                 f"batches do not exist in protocol version {client.protocol_version}; send one message",
             )
         try:
+            jsonrpc.require_utf8(body)
             messages = [jsonrpc.decode_envelope(item) for item in jsonrpc.decode_items(body)]
         except jsonrpc.DecodeError as error:
             raise Refusal(400, PARSE_ERROR, f"the batch is not a list of JSON-RPC messages: {error}") from None

@@ -72,6 +72,28 @@ class RpcError(Exception):
         return encode(error)
 
 
+def require_utf8(text: bytes) -> None:
+    """Raises DecodeError for text that is not UTF-8: msgspec does not look into what it only skips."""
+    if not _is_utf8(text):
+        raise msgspec.DecodeError("it is not UTF-8")
+
+
+def as_utf8(text: bytes) -> bytes:
+    """``text`` with U+FFFD for what is no UTF-8 in it: one such byte would make everything unreadable that the text is
+    put into, and the item of one backend goes into a list of all."""
+    return text if _is_utf8(text) else text.decode("utf-8", "replace").encode()
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def method_of(message: Envelope) -> str | None:
     """The method of a request or notification; None for a response, or where it is not a string."""
     raw = message.get("method")

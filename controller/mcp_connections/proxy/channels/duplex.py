@@ -25,7 +25,7 @@ from mcp_connections.proxy.channel import (
 )
 from mcp_connections.proxy.channels.attribution import EDGE, answered_id
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.jsonrpc import DecodeError, decode_envelope, int_id, is_response
+from mcp_connections.proxy.jsonrpc import DecodeError, as_utf8, decode_envelope, int_id, is_response
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class DuplexChannel(Channel):
         if self._closing is not None:
             return
         try:
-            message = decode_envelope(raw)
+            message = decode_envelope(as_utf8(raw))
         except (DecodeError, RecursionError) as error:
             if not self._fail_answered(raw[:EDGE], raw[-EDGE:], f"the answer is not valid JSON ({error})"):
                 self._skip(raw)

@@ -28,7 +28,7 @@ from mcp_connections.proxy.channel import (
 )
 from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
-from mcp_connections.proxy.jsonrpc import DecodeError, decode_envelope, decode_items, int_id, is_response
+from mcp_connections.proxy.jsonrpc import DecodeError, as_utf8, decode_envelope, decode_items, int_id, is_response
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class StreamableHttpChannel(Channel):
                 f"{self._backend.shown_url} answered a request with HTTP {response.status} and no body"
             )
         try:
-            message = decode_envelope(response.body)
+            message = decode_envelope(as_utf8(response.body))
         except DecodeError as error:
             return self._answer_among_several(response, request_id, on_message, error)
         if int_id(message) != request_id and not (response.status >= 400 and "error" in message):
@@ -138,7 +138,7 @@ class StreamableHttpChannel(Channel):
     ) -> Envelope:
         answer: Envelope | None = None
         try:
-            for message in _several(response.body):
+            for message in _several(as_utf8(response.body)):
                 if is_response(message) and int_id(message) == request_id:
                     answer = message
                 else:
@@ -261,7 +261,7 @@ class StreamableHttpChannel(Channel):
             )
         if response.body[:1] == b"{":
             try:
-                message = decode_envelope(response.body)
+                message = decode_envelope(as_utf8(response.body))
             except DecodeError:
                 message = {}
             if "error" in message and "jsonrpc" in message:
@@ -325,7 +325,7 @@ class StreamableHttpChannel(Channel):
         if not event.data or event.event != "message":
             return None
         try:
-            return decode_envelope(event.data)
+            return decode_envelope(as_utf8(event.data))
         except DecodeError as error:
             log.warning(
                 "connection %s: skipped an event that is no JSON-RPC message (%s)", self._backend.connection, error
