@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ("tests.cluster.plugin",)
+pytest_plugins = ("tests.cluster.plugin", "tests.conformance.plugin")
 
 
 def pytest_configure(config: pytest.Config) -> None:
