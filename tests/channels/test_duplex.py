@@ -81,7 +81,7 @@ async def test_members_that_are_only_carried_stay_as_they_are() -> None:
     channel, _ = await opened()
     exchange = start(channel, 1)
     await settle()
-    result = b'{"n": 123456789012345678901234567890, "x":1.50,\t"t":"\xff\xfe"}'
+    result = b'{"n": 123456789012345678901234567890, "x":1.50,\t"t":"\xc3\xa9 \\u00e9"}'
     channel.say(b'{"jsonrpc":"2.0","id":1,"result":' + result + b',"odd":[1, 2]}')
     message = await exchange
     assert bytes(message["result"]) == result

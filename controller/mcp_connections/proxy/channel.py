@@ -9,13 +9,18 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
+
+from mcp_connections.proxy.channels.redaction import Redactor
 
 Envelope = dict[str, msgspec.Raw]
 """A JSON-RPC message decoded one level deep: members that are only carried stay the bytes they were."""
 
 MessageHandler = Callable[[Envelope], None]
+
+NO_SECRETS: Final = Redactor(())
 
 
 class ChannelError(Exception):
@@ -104,6 +109,8 @@ class Channel(ABC):
 
     on_message: MessageHandler
     on_lost: Callable[[ChannelError], None]
+    redactor = NO_SECRETS
+    """What every quotation of the backend goes through that ends in an error, a log or a status."""
     stream_per_request = False
     """Each exchange has a stream of its own, so ending it tells the backend that its request is cancelled."""
 

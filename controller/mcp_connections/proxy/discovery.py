@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -94,8 +94,9 @@ async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue
 class _List:
     """One list while its pages come in."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: Listing, quote: Callable[[bytes], str]) -> None:
         self.listing = listing
+        self._quote = quote
         self.items: list[Item] = []
         self.notes: list[CatalogNote] = []
         self.headers: dict[str, HeaderMap] = {}
@@ -121,8 +122,7 @@ class _List:
             members = jsonrpc.decode_envelope(raw)
             identity = jsonrpc.decode_str(members[self.listing.identity])
         except (jsonrpc.DecodeError, KeyError):
-            excerpt = bytes(raw)[:80].decode("utf-8", "replace")
-            self.note(excerpt, f"{self.listing.identity} is missing or no string")
+            self.note(self._quote(bytes(raw)), f"{self.listing.identity} is missing or no string")
             return True
         if (defect := _defect(self.listing.kind, members) or self._header_defect(identity, members)) is not None:
             self.note(identity, defect)
@@ -145,7 +145,7 @@ class _List:
 
 
 async def _list(session: UpstreamSession, listing: Listing) -> _List:
-    found = _List(listing)
+    found = _List(listing, session.quote)
     seen: set[bytes] = set()
     cursor: Raw | None = None
     for _ in range(MAX_PAGES):
@@ -184,7 +184,7 @@ async def _page(session: UpstreamSession, listing: Listing, cursor: Raw | None, 
             return jsonrpc.decode_envelope(answer.get("result", jsonrpc.NULL))
         except jsonrpc.DecodeError:
             raise ProtocolViolation(f"the answer to {listing.method} holds no result object") from None
-    code, text = _error_of(error)
+    code, text = _error_of(error, session.quote)
     if code == jsonrpc.METHOD_NOT_FOUND or found.items:
         # Declaring a capability and lacking one of its lists (templates, mostly) is common; pages that
         # did arrive are worth having.
@@ -207,7 +207,7 @@ def _defect(kind: Kind, members: dict[str, Raw]) -> str | None:
     return None
 
 
-def _error_of(raw: Raw) -> tuple[int | None, str]:
+def _error_of(raw: Raw, quote: Callable[[bytes], str]) -> tuple[int | None, str]:
     try:
         error = jsonrpc.decode_any(raw)
     except jsonrpc.DecodeError:
@@ -215,4 +215,5 @@ def _error_of(raw: Raw) -> tuple[int | None, str]:
     if not isinstance(error, dict):
         return None, "the error is malformed"
     code = error.get("code")
-    return (code if isinstance(code, int) else None), f"{error.get('message')} ({code})"
+    said = quote(str(error.get("message")).encode("utf-8", "replace"))
+    return (code if isinstance(code, int) else None), f"{said} ({code})"

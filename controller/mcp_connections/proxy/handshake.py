@@ -9,7 +9,7 @@ from msgspec import Raw
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope, ProtocolViolation, TimedOut
 from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
-from mcp_connections.proxy.upstream import UpstreamSession, object_member, result_object
+from mcp_connections.proxy.upstream import UpstreamSession, object_member
 
 
 class HandshakeSession(UpstreamSession):
@@ -35,7 +35,7 @@ class HandshakeSession(UpstreamSession):
             raise TimedOut(f"no answer to initialize within {seconds:g} s") from None
 
     def _adopt(self, answer: Envelope) -> None:
-        result = result_object(answer, "initialize")
+        result = self._result_object(answer, "initialize")
         version = result.get("protocolVersion")
         if version not in HANDSHAKE_VERSIONS:
             # lifecycle, Version Negotiation: a client that does not support the server's version disconnects.

@@ -186,7 +186,10 @@ class Leg:
         answer = await session.request(request)
         if "error" in answer:
             log.warning(
-                "connection %s: %s failed in a new session: %s", self._mount.label, method, bytes(answer["error"])[:200]
+                "connection %s: %s failed in a new session: %s",
+                self._mount.label,
+                method,
+                session.quote(bytes(answer["error"])),
             )
 
     def listen(self) -> None:

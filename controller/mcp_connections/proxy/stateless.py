@@ -19,7 +19,7 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Channel, ChannelError, Envelope, HandshakeRefused, TimedOut
 from mcp_connections.proxy.envelope import HeaderMap, completed, header_lines, is_complete
 from mcp_connections.proxy.eras import META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, STATELESS_VERSION
-from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession, object_member, result_object
+from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession, object_member
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class StatelessSession(UpstreamSession):
                 answer = await self._exchange(self._next_id(), message, None, None)
         except TimeoutError:
             raise TimedOut(f"no answer to server/discover within {seconds:g} s") from None
-        result = result_object(answer, "server/discover")
+        result = self._result_object(answer, "server/discover")
         versions = result.get("supportedVersions")
         if not isinstance(versions, list) or STATELESS_VERSION not in versions:
             raise HandshakeRefused(f"the backend supports {versions!r}, not {STATELESS_VERSION}", executed=False)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BACKGROUND: Final = 256
+QUOTED: Final = 300
+"""Characters of what a backend said that a text of ours repeats."""
 NOTICE_SECONDS: Final = 5.0
 LAST_NOTICE_SECONDS: Final = 1.0
 """How long a session that ends waits for notifications under way: that a call is cancelled, for one."""
@@ -183,6 +185,22 @@ class UpstreamSession(ABC):
             lambda inbound: self._received(inbound, scope, deadline),
             self._header_lines(message),
         )
+
+    def quote(self, said: bytes) -> str:
+        """The beginning of what the backend said, for an error, a log or a status: on one line, without secrets."""
+        return self._channel.redactor.excerpt(said, QUOTED)
+
+    def _result_object(self, answer: Envelope, method: str) -> dict[str, Any]:
+        """The decoded result of an opening request. Raises HandshakeRefused for an error, else ProtocolViolation."""
+        if (error := answer.get("error")) is not None:
+            raise HandshakeRefused(f"the backend refused {method}: {self.quote(bytes(error))}", executed=False)
+        try:
+            result = jsonrpc.decode_any(answer.get("result", jsonrpc.NULL))
+        except jsonrpc.DecodeError as error:
+            raise ProtocolViolation(f"the answer to {method} is not valid JSON ({error})") from None
+        if not isinstance(result, dict):
+            raise ProtocolViolation(f"the answer to {method} holds no result object")
+        return result
 
     def _header_lines(self, message: Envelope) -> bytes:
         """HTTP headers for one request, where the era has any."""
@@ -335,17 +353,3 @@ def _meta_with_progress(message: Envelope) -> dict[str, Raw] | None:
 def object_member(value: object) -> dict[str, Any]:
     """A member of a decoded answer that should be an object; anything else counts as an empty one."""
     return value if isinstance(value, dict) else {}
-
-
-def result_object(answer: Envelope, method: str) -> dict[str, Any]:
-    """The decoded result of an opening request. Raises HandshakeRefused for an error, else ProtocolViolation."""
-    if (error := answer.get("error")) is not None:
-        text = bytes(error)[:300].decode("utf-8", "replace")
-        raise HandshakeRefused(f"the backend refused {method}: {text}", executed=False)
-    try:
-        result = jsonrpc.decode_any(answer.get("result", jsonrpc.NULL))
-    except jsonrpc.DecodeError as error:
-        raise ProtocolViolation(f"the answer to {method} is not valid JSON ({error})") from None
-    if not isinstance(result, dict):
-        raise ProtocolViolation(f"the answer to {method} holds no result object")
-    return result

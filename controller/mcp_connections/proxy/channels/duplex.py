@@ -53,7 +53,7 @@ class DuplexChannel(Channel):
         self._where = f"connection {connection}: {place}"
         self._connect_timeout = connect_timeout
         self._message_limit = message_limit
-        self._redactor = redactor
+        self.redactor = redactor
         self._pending: dict[int, asyncio.Future[Envelope]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -215,7 +215,7 @@ class DuplexChannel(Channel):
             self._where,
             self._unlogged,
             self._skipped,
-            self._redactor.excerpt(raw),
+            self.redactor.excerpt(raw),
         )
         self._unlogged = 0
 

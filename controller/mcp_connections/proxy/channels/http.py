@@ -26,6 +26,8 @@ from mcp_connections.proxy.channel import (
     Unauthorized,
     Unreachable,
 )
+from mcp_connections.proxy.channels.backend_client import secrets_of, shown_url
+from mcp_connections.proxy.channels.redaction import Redactor
 from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
 from mcp_connections.proxy.jsonrpc import DecodeError, as_utf8, decode_envelope, decode_items, int_id, is_response
@@ -53,6 +55,7 @@ class HttpBackend:
         self.connection = connection
         self.message_limit = message_limit
         self.client = HttpClient(server.url, tls=tls, connect_timeout=connect_timeout, body_limit=message_limit)
+        self.redactor = Redactor(secrets_of(server))
         self._server = server
         self._locate(server.url)
 
@@ -87,7 +90,11 @@ class HttpBackend:
         if response.status not in (307, 308) or not location or _origin(target) != _origin(self.url):
             return False
         log.info(
-            "connection %s: %s answered %d; using %s from now on", self.connection, self.url, response.status, target
+            "connection %s: %s answered %d; using %s from now on",
+            self.connection,
+            self.shown_url,
+            response.status,
+            shown_url(target),
         )
         self._locate(target)
         return True
@@ -100,6 +107,7 @@ class StreamableHttpChannel(Channel):
 
     def __init__(self, backend: HttpBackend) -> None:
         self._backend = backend
+        self.redactor = backend.redactor
         self._session = b""
         self._session_lines = b""
         self._version_line = b""
@@ -150,7 +158,7 @@ class StreamableHttpChannel(Channel):
         return answer
 
     def _no_message(self, response: HttpResponse, error: DecodeError) -> ProtocolViolation:
-        content_type = response.header(b"content-type") or "no content type"
+        content_type = self.redactor.excerpt(response.headers.get(b"content-type", b"")) or "no content type"
         return ProtocolViolation(
             f"{self._backend.shown_url} answered HTTP {response.status} with {content_type} that is no JSON-RPC"
             f" message ({error}); is the URL the server's MCP endpoint?"
@@ -255,7 +263,7 @@ class StreamableHttpChannel(Channel):
                 f"{url} refused the {what} (HTTP {status}); check the connection's auth and headers", executed=False
             )
         if 300 <= status < 400:
-            location = response.header(b"location") or "nowhere"
+            location = self.redactor.excerpt(shown_url(response.header(b"location")).encode()) or "nowhere"
             raise Unreachable(
                 f"{url} redirects to {location} (HTTP {status}); put the final URL into the connection", executed=False
             )
@@ -273,9 +281,15 @@ class StreamableHttpChannel(Channel):
                 executed=False,
             )
         if status == 400:
-            raise HandshakeRefused(f"{url} answered HTTP 400{_excerpt(response)}", executed=False)
+            raise HandshakeRefused(f"{url} answered HTTP 400{self._excerpt(response)}", executed=False)
         # A proxy answers 502, 503 and 504 for a server it may or may not have reached; 429 comes before any work.
-        raise Unreachable(f"{url} answered HTTP {status}{_excerpt(response)}", executed=status not in (404, 405, 429))
+        raise Unreachable(
+            f"{url} answered HTTP {status}{self._excerpt(response)}", executed=status not in (404, 405, 429)
+        )
+
+    def _excerpt(self, response: HttpResponse) -> str:
+        text = self.redactor.excerpt(response.body)
+        return f": {text}" if text and text.isprintable() else ""
 
     # messages outside requests
 
@@ -388,8 +402,3 @@ def _several(body: bytes) -> list[Envelope]:
     that stream without events. Raises DecodeError."""
     items = decode_items(body) if body.lstrip()[:1] == b"[" else [line for line in body.splitlines() if line.strip()]
     return [decode_envelope(item) for item in items]
-
-
-def _excerpt(response: HttpResponse) -> str:
-    text = " ".join(response.body[:160].decode("utf-8", "replace").split())
-    return f": {text}" if text and text.isprintable() else ""

@@ -90,7 +90,7 @@ class SseChannel(DuplexChannel):
         except (aiohttp.ClientError, RedirectRefused, TimeoutError, OSError) as error:
             raise fault_of(error, self._where, connecting=True) from None
         if response.status != 200:
-            raise refusal(response.status, self._where, await excerpt_of(response, self._redactor))
+            raise refusal(response.status, self._where, await excerpt_of(response, self.redactor))
         if response.content_type.lower() != "text/event-stream":
             raise ProtocolViolation(
                 f"{self._where}: answers with {response.content_type}, not with an event stream; check the URL, and"
@@ -137,7 +137,7 @@ class SseChannel(DuplexChannel):
             foreign = None if same_origin(url, stream_url) else shown_url(str(url))
         except ValueError:
             raise ProtocolViolation(
-                f"{self._where}: names an endpoint that is no URL: {self._redactor.excerpt(data)!r}", executed=False
+                f"{self._where}: names an endpoint that is no URL: {self.redactor.excerpt(data)!r}", executed=False
             ) from None
         if foreign is not None:
             raise ProtocolViolation(
@@ -198,7 +198,7 @@ class SseChannel(DuplexChannel):
                 elif response.status == 404:
                     raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
                 else:
-                    raise refusal(response.status, self._where, await excerpt_of(response, self._redactor))
+                    raise refusal(response.status, self._where, await excerpt_of(response, self.redactor))
         except (aiohttp.ClientError, RedirectRefused, OSError) as error:
             self._refuse_if_over(executed=True)
             raise fault_of(error, self._where, connecting=False) from None

@@ -106,7 +106,7 @@ class StdioChannel(DuplexChannel):
     def _take_stderr(self, data: bytes) -> None:
         self._stderr_tail.feed(data)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s: stderr: %s", self._where, self._redactor.clean(data).rstrip())
+            log.debug("%s: stderr: %s", self._where, self.redactor.clean(data).rstrip())
 
     async def _supervise(self, child: ChildProcess, stdin: InputPipe, stdout: OutputPipe, stderr: OutputPipe) -> None:
         await asyncio.wait({child.exited, stdin.closed, stdout.closed}, return_when=asyncio.FIRST_COMPLETED)

@@ -110,7 +110,7 @@ class WebSocketChannel(DuplexChannel):
         if isinstance(error, TimeoutError):
             return TimedOut(f"{self._where}: did not answer a ping within {self.heartbeat_seconds / 2:g} s")
         if kind is WSMsgType.CLOSE:
-            said = self._redactor.excerpt(str(extra or "").encode())
+            said = self.redactor.excerpt(str(extra or "").encode())
             return Unreachable(
                 f"{self._where}: closed the WebSocket ({_code(socket.close_code)}){f': {said}' if said else ''}"
             )
