@@ -7,9 +7,9 @@ import asyncio
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope, ProtocolViolation, TimedOut
-from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS
-from mcp_connections.proxy.upstream import UpstreamSession, object_member
+from mcp_connections.proxy.channel import Envelope, ProtocolViolation, SessionLost, TimedOut
+from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS, HEADER_MISMATCH, STATELESS_VERSION, UNSUPPORTED_VERSION
+from mcp_connections.proxy.upstream import Scope, UpstreamSession, object_member
 
 
 class HandshakeSession(UpstreamSession):
@@ -34,6 +34,15 @@ class HandshakeSession(UpstreamSession):
         except TimeoutError:
             raise TimedOut(f"no answer to initialize within {seconds:g} s") from None
 
+    async def request(self, message: Envelope, scope: Scope | None = None) -> Envelope:
+        """Like that of any session. Raises SessionLost where the answer shows that the backend is of the other era now:
+        it was replaced, and what it has to say about every request is the same."""
+        answer = await super().request(message, scope)
+        error = answer.get("error")
+        if error is not None and b"-3202" in bytes(error) and _is_of_the_other_era(error, message):
+            raise SessionLost("the backend no longer serves the protocol version that was agreed on")
+        return answer
+
     def _adopt(self, answer: Envelope) -> None:
         result = self._result_object(answer, "initialize")
         version = result.get("protocolVersion")
@@ -48,3 +57,22 @@ class HandshakeSession(UpstreamSession):
         instructions = result.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else None
         self._channel.negotiated(version)
+
+
+def _is_of_the_other_era(error: Raw, request: Envelope) -> bool:
+    """Before 2026-07-28 its codes were anybody's to use, so one alone proves nothing about a call."""
+    try:
+        members = jsonrpc.decode_envelope(error)
+        code = jsonrpc.decode_any(members.get("code", jsonrpc.NULL))
+        if code == HEADER_MISMATCH:
+            return jsonrpc.method_of(request) == "ping"
+        if code != UNSUPPORTED_VERSION:
+            return False
+        supported = jsonrpc.decode_any(jsonrpc.decode_envelope(members["data"])["supported"])
+    except (jsonrpc.DecodeError, KeyError):
+        return False
+    return (
+        isinstance(supported, list)
+        and STATELESS_VERSION in supported
+        and not {*HANDSHAKE_VERSIONS} & {*map(str, supported)}
+    )
