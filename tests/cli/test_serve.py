@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import aiohttp
 import pytest
 from fastmcp import Client
 
-from tests.cli.conftest import PATIENCE, Running, manifest, run, start_command
+from tests.cli.conftest import PATIENCE, Running, manifest, run, start, start_command
 
 
 def proxy_manifest(**spec: object) -> str:
@@ -82,7 +83,7 @@ async def test_says_what_was_rejected(folder: Path) -> None:
         await serve.said(r"rejected +default/gamma +PrefixConflict: .*beta")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_ends_it_and_its_children(folder: Path, number: int) -> None:
     async with start_command("serve", folder, "--port", "0") as serve:
         url = await serve.endpoint()
@@ -264,3 +265,32 @@ async def test_the_admin_port_asks_for_its_token(folder: Path, tmp_path: Path) -
             assert response.status == 401
         async with http.get(url, headers={"Authorization": "Bearer s3cret"}) as response:
             assert response.status == 200
+
+
+async def test_a_file_whose_name_is_no_text_is_named(folder: Path) -> None:
+    async with start_command("serve", folder, "--port", "0") as serve:
+        await serve.said("ready .*alpha")
+        (folder / os.fsdecode(b"a\xff\x1b\n.yaml")).write_text("kind: [")
+        await serve.said(r"error: .*a\\udcff\\x1b\\n\.yaml:2")
+        await serve.said_anew("added .*gamma", lambda: (folder / "gamma.yaml").write_text(manifest("gamma", "four")))
+
+
+async def test_serving_goes_on_where_nothing_can_be_told(folder: Path) -> None:
+    """The disk that stdout goes to is full."""
+    command = 'exec "$0" -m mcp_connections serve "$1" --port 0 --admin-port 0 >/dev/full'
+    async with start("sh", "-c", command, sys.executable, folder) as serve:
+        url = (await serve.said(r"stdout cannot be written.* endpoint +(http://\S+)")).group(1)
+        await serve.said("not said there: +ready .*alpha")
+        assert "alpha_one" in await tools(url)
+        (folder / "gamma.yaml").write_text(manifest("gamma", "four"))
+        await serve.said("not said there: +(ready|added) .*gamma.*1 tool")
+        assert "gamma_four" in await tools(url)
+        assert await serve.end() == 0
+
+
+async def test_nohup_is_respected(folder: Path) -> None:
+    command = """trap '' HUP; exec "$0" -m mcp_connections serve "$1" --port 0"""
+    async with start("sh", "-c", command, sys.executable, folder) as serve:
+        await serve.said("ready +default/alpha")
+        serve.process.send_signal(signal.SIGHUP)
+        await serve.said_anew("added .*gamma", lambda: (folder / "gamma.yaml").write_text(manifest("gamma", "four")))

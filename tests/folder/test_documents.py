@@ -161,6 +161,22 @@ def test_json_with_surrogate_pairs_and_places() -> None:
     assert document.place("b") == (3, 2)
 
 
+@pytest.mark.parametrize(
+    ("text", "field", "part"),
+    [
+        (b'{"stringData": {"key": "\\ud83d"}}', "stringData.key", "half a character"),
+        (b'{"spec": [1, {"a": "x\\ude00"}]}', "spec[1].a", "half a character"),
+        (b'{"spec": {"\\ud83d": 1}}', "spec", "half a character"),
+        (b'{"spec": {"number": -1e999}}', "spec.number", "too large"),
+        (b'{"a":' * 150 + b"1" + b"}" * 150, "", "levels deep"),
+    ],
+)
+def test_json_that_nobody_could_write_again_is_a_fault(text: bytes, field: str, part: str) -> None:
+    with pytest.raises(Fault, match=part) as caught:
+        read_documents(text, is_json=True)
+    assert caught.value.field == field
+
+
 def test_broken_json_tells_the_place() -> None:
     with pytest.raises(Fault) as caught:
         read_documents(b'{\n "a": 1,\n "a": 2\n}', is_json=True)

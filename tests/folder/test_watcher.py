@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -146,7 +147,14 @@ async def test_a_directory_that_goes_and_comes_back(tmp_path: Path) -> None:
         await watch.until(["b"])
 
 
-@pytest.mark.parametrize("fault", [OSError(28, "inotify watch limit reached"), RuntimeError("no notifications here")])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        OSError(28, "inotify watch limit reached"),
+        RuntimeError("no notifications here"),
+        ExceptionGroup("as watchfiles raises it", [RuntimeError("no notifications here")]),
+    ],
+)
 async def test_without_notifications_the_folder_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: Exception
 ) -> None:
@@ -160,7 +168,7 @@ async def test_without_notifications_the_folder_is_looked_at(
         write(tmp_path / "a.yaml", connection("a"))
 
         assert await watch.next() == ["a"]
-    assert str(fault.args[-1]) in caplog.text
+    assert re.search(r"\((\[Errno 28\] inotify watch limit reached|no notifications here)\)", caplog.text)
 
 
 async def test_a_burst_of_writes_is_read_few_times_and_the_last_one_shows(tmp_path: Path) -> None:

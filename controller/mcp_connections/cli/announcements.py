@@ -16,8 +16,18 @@ _log = logging.getLogger("mcp_connections")
 
 
 def to_terminal(line: str) -> None:
-    """For people: plain lines on stdout."""
-    typer.echo(line)
+    """For people: plain lines on stdout. A full disk or a reader that went away is no reason to stop serving."""
+    try:
+        typer.echo(_printable(line))
+    except OSError as error:
+        _log.warning("stdout cannot be written (%s), so this was not said there: %s", error.strerror, line)
+
+
+def _printable(line: str) -> str:
+    """Names of files may hold anything: line breaks, terminal escapes, bytes that are no text."""
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 def to_log(line: str) -> None:

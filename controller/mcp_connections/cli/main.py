@@ -6,6 +6,7 @@ the small commands start at once.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -58,6 +59,8 @@ def main() -> NoReturn:
     """Run the command in ``sys.argv`` and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
     # Without a handler Python writes the warnings of libraries to stderr; commands that log set up a real one.
     logging.getLogger().addHandler(logging.NullHandler())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what a terminal cannot show must not end the command
     try:
         code = app(standalone_mode=False, prog_name=PROGRAM)
     except CommandError as error:

@@ -103,10 +103,14 @@ class Reporter:
 
 
 def stop_signal() -> asyncio.Event:
-    """An event that SIGTERM and SIGINT set. To be asked for before anything is started that has to be taken down."""
+    """An event that SIGTERM, SIGINT and SIGHUP set. To be asked for before anything is started that has to be taken
+    down: a closed terminal takes no child down by itself, as each has a session of its own."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    signals = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+        signals.append(signal.SIGHUP)
+    for number in signals:
         loop.add_signal_handler(number, stop.set)
     return stop
 

@@ -21,6 +21,7 @@ MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
 """Values in one document, those behind aliases counted at every use."""
 
+_HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
 _TAG = "tag:yaml.org,2002:"
 _LOADER: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -101,10 +102,29 @@ def _read_json(text: str) -> Document | None:
         data = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
+    _check_json(data, "")
     try:
         return Document(data, yaml.compose(text, Loader=_Loader))
     except yaml.YAMLError:
         return Document(data)
+
+
+def _check_json(value: Any, field: str, levels: int = 0) -> None:
+    """Refuse what the YAML reader refuses, too, and nobody could write down again. Raises Fault."""
+    if levels > MAX_DEPTH:
+        raise Fault(f"is nested more than {MAX_DEPTH} levels deep")
+    match value:
+        case dict():
+            for key, member in value.items():
+                _check_json(key, field)
+                _check_json(member, f"{field}.{key}" if field else key, levels + 1)
+        case list():
+            for place, item in enumerate(value):
+                _check_json(item, f"{field}[{place}]", levels + 1)
+        case str() if _HALF_A_CHARACTER.search(value):
+            raise Fault("has a \\u escape of half a character: the other one of the pair is missing", field=field)
+        case float() if not math.isfinite(value):
+            raise Fault("has a number that is too large", field=field)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -109,9 +109,19 @@ async def _wakeups(folder: Folder, stop: asyncio.Event) -> AsyncGenerator[bool, 
         async with aclosing(notifications):
             async for changes in notifications:
                 yield bool(changes)
-    except (OSError, RuntimeError) as error:
-        log.warning("No notifications of changes in %s (%s): looking every %s s.", folder.path, error, LOOK_SECONDS)
+    except (OSError, RuntimeError, ExceptionGroup) as error:
+        cause = _cause(error)
+        if not isinstance(cause, OSError | RuntimeError):
+            raise
+        log.warning("No notifications of changes in %s (%s): looking every %s s.", folder.path, cause, LOOK_SECONDS)
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
         yield False
+
+
+def _cause(error: Exception) -> Exception:
+    """What went wrong in the task that waits for notifications, which watchfiles runs in a group of its own."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
