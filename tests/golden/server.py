@@ -6,6 +6,7 @@ proxy was changed there. Handshake era without sessions (which servers may do), 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections import deque
@@ -68,6 +69,9 @@ class GoldenServer:
         """By method, and by the name or URI asked for."""
         self.requests: list[Envelope] = []
         """The params of what was asked, since a test last looked."""
+        self.question: tuple[str, bytes] | None = None
+        """What the tool ``ask`` asks its client: method and params. Its result holds what it heard."""
+        self._heard: asyncio.Future[bytes] | None = None
         self.bodies: deque[bytes] = deque(maxlen=10)
         """The last messages that came, as they came."""
 
@@ -96,6 +100,14 @@ class GoldenServer:
         if "id" not in message:
             await _respond(send, 202, b"")
             return
+        if "method" not in message:
+            if self._heard is not None:
+                self._heard.set_result(bytes(message["result"]))
+            await _respond(send, 202, b"")
+            return
+        if self.question is not None and b'"name":"ask"' in bytes(message.get("params", b"")):
+            await self._ask(message, *self.question, send)
+            return
         outcome = self._outcome(message)
         response = b'{"jsonrpc":"2.0","id":%s,"%s":%s}' % (message["id"], outcome.member.encode(), outcome.text)
         if not outcome.notices:
@@ -106,6 +118,29 @@ class GoldenServer:
         notices = [_notification(method, members, token) for method, members in outcome.notices]
         events = b"".join(b"data: %s\n\n" % each for each in (*notices, response))
         await _respond(send, 200, events, b"text/event-stream")
+
+    async def _ask(self, message: Envelope, method: str, params: bytes, send: Send) -> None:
+        answer = b'{"jsonrpc":"2.0","id":%s,"result":%%s}' % bytes(message["id"])
+        if self.era == "stateless":
+            given = _envelope.decode(message["params"])
+            if "inputResponses" in given:
+                heard = bytes(_envelope.decode(given["inputResponses"])["k"])
+                assert bytes(given["requestState"]) == b'"golden state"'
+                result = b'{"resultType":"complete","content":[],"heard":%s}' % heard
+            else:
+                question = b'{"method":"%s","params":%s}' % (method.encode(), params)
+                result = b'{"resultType":"input_required","inputRequests":{"k":%s},"requestState":"golden state"}'
+                result %= question
+            await _respond(send, 200, answer % result)
+            return
+        self._heard = asyncio.get_running_loop().create_future()
+        question = b'{"jsonrpc":"2.0","id":"q","method":"%s","params":%s}' % (method.encode(), params)
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"data: %s\n\n" % question, "more_body": True})
+        heard = await self._heard
+        last = answer % (b'{"content":[],"heard":%s}' % heard)
+        await send({"type": "http.response.body", "body": b"data: %s\n\n" % last})
 
     def _outcome(self, message: Envelope) -> Outcome:
         method = msgspec.json.decode(message["method"], type=str)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import ChannelError, Envelope, TimedOut, Unreachable, begun, unsent
+from mcp_connections.proxy.channel import ChannelError, Envelope, Unreachable, begun, unsent
 from mcp_connections.proxy.envelope import completed
+from mcp_connections.proxy.input_requests import Answers, input_required, questions, with_input
 from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
 from mcp_connections.proxy.leg import Client, Subscriptions
 from mcp_connections.proxy.upstream import Scope, UpstreamSession
@@ -53,26 +54,22 @@ class StatelessLeg:
         request = completed(message, client.hello, client.log_level)
         answer = await session.request(request, scope)
         for _ in range(MAX_ROUNDS):
-            wanted = _input_required(answer)
+            wanted = input_required(answer)
             if wanted is None:
                 return answer
             responses = await self._ask(client, wanted, scope)
             try:
-                answer = await session.request(_with_input(request, wanted, responses), scope)
+                answer = await session.request(with_input(request, wanted, responses), scope)
             except ChannelError as error:
                 raise begun(error) from None
         raise RpcError(
             INTERNAL_ERROR, f"connection {self._mount.label}: the backend asked for input more than {MAX_ROUNDS} times"
         )
 
-    async def _ask(self, client: Client, wanted: dict[str, Any], scope: Scope | None) -> dict[str, Raw]:
+    async def _ask(self, client: Client, wanted: Envelope, scope: Scope | None) -> dict[str, Raw]:
         """The client's answers to the backend's questions, by their keys."""
-        questions = wanted.get("inputRequests") or {}
-        if not isinstance(questions, dict):
-            raise RpcError(INTERNAL_ERROR, f"connection {self._mount.label}: inputRequests is no object")
-        answers = _Answers(self._mount.label)
-        for key, question in questions.items():
-            method, message = _question(key, question)
+        answers = Answers(self._mount.label)
+        for key, method, message in questions(wanted, self._mount.label):
             client.ask(answers.expect(key), method, message, scope)
         return await answers.collect(self._mount.spec.timeouts.max)
 
@@ -177,89 +174,3 @@ class StatelessLeg:
     def lost(self, session: UpstreamSession, error: ChannelError) -> None:
         log.info("connection %s: the session was lost: %s", self._mount.label, error)
         self._mount.suspect()
-
-
-class _Answers:
-    """Collects a client's answers to several questions; each is an Asker of its own."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._pending: dict[str, asyncio.Future[Raw]] = {}
-
-    def expect(self, key: str) -> _Answer:
-        """Who is to be answered for ``key``."""
-        future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self._pending[key] = future
-        return _Answer(future, self._label)
-
-    async def collect(self, seconds: float) -> dict[str, Raw]:
-        """All answers. Raises RpcError for the first that is an error, TimedOut after ``seconds``."""
-        try:
-            async with asyncio.timeout(seconds):
-                return {key: await future for key, future in self._pending.items()}
-        except TimeoutError:
-            raise TimedOut(f"the client did not answer the backend's questions within {seconds:g} s") from None
-        finally:
-            for future in self._pending.values():
-                future.cancel()
-
-
-class _Answer:
-    """An Asker whose answer is awaited in this process."""
-
-    def __init__(self, future: asyncio.Future[Raw], label: str) -> None:
-        self._future = future
-        self._label = label
-
-    @property
-    def waiting(self) -> bool:
-        return not self._future.done()
-
-    def respond(self, request_id: Raw, member: str, body: bytes) -> None:
-        if self._future.done():
-            return
-        if member == "result":
-            self._future.set_result(Raw(body))
-            return
-        text = body[:300].decode("utf-8", "replace")
-        self._future.set_exception(
-            RpcError(
-                INTERNAL_ERROR, f"connection {self._label}: the client did not give the input it was asked for: {text}"
-            )
-        )
-
-
-def _input_required(answer: Envelope) -> dict[str, Any] | None:
-    """The decoded result if it asks for input. (basic/patterns/mrtr)"""
-    result = answer.get("result")
-    if result is None or b'"input_required"' not in bytes(result):
-        return None
-    decoded = jsonrpc.decode_any(result)
-    return decoded if isinstance(decoded, dict) and decoded.get("resultType") == "input_required" else None
-
-
-def _question(key: str, question: object) -> tuple[str, Envelope]:
-    """One of inputRequests as a request that a client of the handshake era understands."""
-    method = question.get("method") if isinstance(question, dict) else None
-    if not isinstance(question, dict) or not isinstance(method, str):
-        raise RpcError(INTERNAL_ERROR, f"the backend's inputRequests.{key} has no method")
-    params = question.get("params", {})
-    if method == "elicitation/create" and isinstance(params, dict) and params.get("mode") == "url":
-        # 2025-11-25 requires an id, which 2026-07-28 dropped.
-        params = {"elicitationId": key, **params}
-    message: Envelope = {
-        "jsonrpc": jsonrpc.VERSION,
-        "id": Raw(jsonrpc.encode(key)),
-        "method": Raw(jsonrpc.encode(method)),
-        "params": Raw(jsonrpc.encode(params)),
-    }
-    return method, message
-
-
-def _with_input(request: Envelope, wanted: dict[str, Any], responses: dict[str, Raw]) -> Envelope:
-    params = jsonrpc.decode_envelope(request["params"])
-    if responses:
-        params["inputResponses"] = Raw(jsonrpc.encode(responses))
-    if "requestState" in wanted:
-        params["requestState"] = Raw(jsonrpc.encode(wanted["requestState"]))
-    return {**request, "params": Raw(jsonrpc.encode(params))}
