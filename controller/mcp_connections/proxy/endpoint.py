@@ -33,6 +33,8 @@ from mcp_connections.proxy.upstream import Hello
 log = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+BODY_SECONDS: Final = 60.0
+"""How long a request's body may take."""
 MAX_BATCH: Final = 100
 RETRY_AFTER: Final = (b"retry-after", b"5")
 _ID_STARTS: Final = tuple(b"%c" % mark for mark in b'"-0123456789')
@@ -334,6 +336,15 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
         announced = int(headers.get(b"content-length", b"0"))
     except ValueError:
         raise Refusal(400, INVALID_REQUEST, "Content-Length must be a number") from None
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read_announced(announced, receive)
+    except TimeoutError:
+        refusal = f"the request body did not arrive within {BODY_SECONDS:g} s"
+        raise Refusal(408, INVALID_REQUEST, refusal, (b"connection", b"close")) from None
+
+
+async def _read_announced(announced: int, receive: Receive) -> bytes:
     chunks: list[bytes] = []
     size = announced
     received = 0

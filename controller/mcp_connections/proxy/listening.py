@@ -14,6 +14,8 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from mcp_connections.proxy.bounded_http import BoundedHttpProtocol
+
 START_SECONDS: Final = 10.0
 BACKLOG: Final = 2048
 KEEP_ALIVE_SECONDS: Final = 75
@@ -73,7 +75,7 @@ async def serving(
     ``drain_seconds``. The socket is closed with it. Raises PortError where the application does not start."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedHttpProtocol,
         ws="none",
         log_config=None,
         access_log=False,
