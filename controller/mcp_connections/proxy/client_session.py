@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import Any, Final
 
 from msgspec import Raw
@@ -20,6 +19,7 @@ from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
+from mcp_connections.proxy.outbox import Outbox
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.replica import Replica
 from mcp_connections.proxy.upstream import Asker, Hello, Scope
@@ -64,8 +64,8 @@ class ClientSession:
         """Requests in progress by the raw JSON of their id."""
         self.last_used = asyncio.get_running_loop().time()
         self._registry = registry
-        self._stream: asyncio.Queue[bytes | None] | None = None
-        self._unheard: deque[bytes] = deque(maxlen=MAX_UNHEARD)
+        self._stream: Outbox | None = None
+        self._unheard = Outbox("no event stream or reconnects", MAX_UNHEARD)
         self._questions: dict[str, tuple[Asker, Raw]] = {}
         self._asked = 0
 
@@ -76,38 +76,29 @@ class ClientSession:
         """Whether a GET stream is open."""
         return self._stream is not None
 
-    def open_stream(self) -> asyncio.Queue[bytes | None]:
+    def open_stream(self) -> Outbox:
         """A GET stream for this client; None in it means the end. It takes the place of an older one, which the
         client must have lost sight of: a message goes to one stream only (basic/transports)."""
         self.close_stream()
-        stream: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED)
-        while self._unheard:
-            stream.put_nowait(self._unheard.popleft())
+        stream = Outbox("its event stream", MAX_QUEUED)
+        while not self._unheard.empty():
+            stream.push(self._unheard.get_nowait())
         self._stream = stream
         for mount in self._registry.mounts:
             mount.client_listens(self)
         return stream
 
-    def close_stream(self, stream: asyncio.Queue[bytes | None] | None = None) -> None:
+    def close_stream(self, stream: Outbox | None = None) -> None:
         """End the GET stream; only ``stream``, if given."""
         current = self._stream
         if current is None or (stream is not None and stream is not current):
             return
         self._stream = None
-        if current.full():
-            current.get_nowait()
-        current.put_nowait(None)
+        current.push(None)
 
     def deliver(self, message: bytes) -> None:
         """Send a message outside any request. A client that does not read loses the oldest first."""
-        stream = self._stream
-        if stream is None:
-            self._unheard.append(message)
-            return
-        if stream.full():
-            stream.get_nowait()
-            log.warning("a client reads its event stream too slowly; dropped the oldest of %d messages", MAX_QUEUED)
-        stream.put_nowait(message)
+        (self._unheard if self._stream is None else self._stream).push(message)
 
     # questions of backends
 

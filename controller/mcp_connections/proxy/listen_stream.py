@@ -20,6 +20,7 @@ from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
 from mcp_connections.proxy.event_stream import PING, encode_event
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from mcp_connections.proxy.mount import Mount
+from mcp_connections.proxy.outbox import Outbox
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS
 from mcp_connections.proxy.stateless_client import PooledClient
@@ -47,7 +48,7 @@ class ListenStream:
         self._request_id = request_id
         self._lists: set[str] = set()
         self._subscribed: list[tuple[Mount, str]] = []
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED)
+        self._queue = Outbox("its subscription", MAX_QUEUED)
         self._early: deque[bytes] | None = deque(maxlen=MAX_QUEUED)
         """What came before the acknowledgement, which has to be first; None from then on."""
 
@@ -70,7 +71,7 @@ class ListenStream:
         early, self._early = self._early or (), None
         self._send("notifications/subscriptions/acknowledged", {"notifications": Raw(jsonrpc.encode(agreed))})
         for event in early:
-            self._put(event)
+            self._queue.push(event)
 
     async def _subscribe(self, raw: Raw) -> list[str]:
         uris = jsonrpc.decode_any(raw)
@@ -125,13 +126,7 @@ class ListenStream:
         if self._early is not None:
             self._early.append(event)
         else:
-            self._put(event)
-
-    def _put(self, event: bytes) -> None:
-        if self._queue.full():
-            self._queue.get_nowait()
-            log.warning("a client reads its subscription too slowly; dropped the oldest of %d messages", MAX_QUEUED)
-        self._queue.put_nowait(event)
+            self._queue.push(event)
 
     # the stream
 
@@ -158,9 +153,7 @@ class ListenStream:
 
     def stop(self) -> None:
         """End the stream gracefully, after what is queued."""
-        if self._queue.full():
-            self._queue.get_nowait()
-        self._queue.put_nowait(None)
+        self._queue.push(None)
 
     async def close(self) -> None:
         """Give up the subscriptions."""

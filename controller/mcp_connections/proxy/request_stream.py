@@ -7,14 +7,12 @@ that goes away cancels it, and a silent stream is kept open with comments.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final, Generic, TypeVar
 
 from starlette.types import Receive, Send
 
 from mcp_connections.proxy.event_stream import PING, encode_event
-
-log = logging.getLogger(__name__)
+from mcp_connections.proxy.outbox import Outbox
 
 ClientT = TypeVar("ClientT")
 
@@ -50,7 +48,7 @@ class RequestStream(Generic[ClientT]):
         self.streams = streams
         self._receive = receive
         self._send = send
-        self._queue: asyncio.Queue[bytes | None] | None = None
+        self._queue: Outbox | None = None
         self._writer: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._task = asyncio.current_task()
@@ -65,16 +63,11 @@ class RequestStream(Generic[ClientT]):
 
     def _put(self, event: bytes) -> None:
         if self._queue is None:
-            self._queue = asyncio.Queue(MAX_QUEUED)
+            self._queue = Outbox("the stream of its request", MAX_QUEUED)
             self._writer = asyncio.create_task(self._write(self._queue))
-        if self._queue.full():
-            self._queue.get_nowait()
-            log.warning(
-                "a client reads the stream of its request too slowly; dropped the oldest of %d messages", MAX_QUEUED
-            )
-        self._queue.put_nowait(event)
+        self._queue.push(event)
 
-    async def _write(self, queue: asyncio.Queue[bytes | None]) -> None:
+    async def _write(self, queue: Outbox) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         while True:
             try:
@@ -117,7 +110,7 @@ class RequestStream(Generic[ClientT]):
             return
         if body is not None:
             self._put(encode_event(body))
-        await self._queue.put(None)
+        self._queue.push(None)
         await self._writer
 
     def abandon(self) -> None:
