@@ -21,6 +21,8 @@ Send = Callable[[Message], None]
 META = "io.modelcontextprotocol"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LIVE = "doc://live"
+ASKING = "doc://asking"
+"""Reading it takes an answer of the client's, as getting the prompt ``asking`` does."""
 CACHE = {"ttlMs": 60_000, "cacheScope": "public"}
 
 
@@ -338,6 +340,14 @@ class Features:
             return await tool(self, exchange)
         if (listed := self._lists().get(method)) is not None:
             return {**listed, **(CACHE if self.era == "stateless" else {})}
+        if params.get("uri") == ASKING or params.get("name") == "asking":
+            answer = (await exchange.ask(form=("elicitation/create", FORM)))["form"]
+            block = {"type": "text", "text": json.dumps(answer["content"])}
+            if method == "prompts/get":
+                return {"messages": [{"role": "user", "content": block}]}
+            return {"contents": [{"uri": ASKING, "text": block["text"]}]} | (CACHE if self.era == "stateless" else {})
+        if method == "completion/complete" and params["argument"]["name"] == "asking":
+            await exchange.ask(form=("elicitation/create", FORM))
         if method == "resources/read":
             return self._read(params["uri"]) | (CACHE if self.era == "stateless" else {})
         if method == "prompts/get":
@@ -391,7 +401,7 @@ class Features:
         resources = [{"uri": LIVE, "name": "live", "size": 4}, {"uri": "urn:x:1", "name": "blob"}]
         resources += [{"uri": f"doc://{name}", "name": name} for name in late]
         arguments = [{"name": "name", "title": "Whom", "required": True}]
-        prompts = [{"name": "greet", "arguments": arguments}, *({"name": name} for name in late)]
+        prompts = [{"name": "greet", "arguments": arguments}, {"name": "asking"}, *({"name": name} for name in late)]
         templates = [{"uriTemplate": "doc://items/{id}", "name": "items"}]
         return {
             "tools/list": {"tools": tools},

@@ -12,7 +12,7 @@ from tests.clients.site import BACKENDS, ROOTS
 
 LISTS: dict[str, list[str]] = {
     "tools": sorted(f"{prefix}_echo" for prefix in BACKENDS),
-    "prompts": sorted(f"{prefix}_greet" for prefix in BACKENDS),
+    "prompts": sorted(f"{prefix}_{name}" for prefix in BACKENDS for name in ("asking", "greet")),
     "resources": sorted(uri for prefix in BACKENDS for uri in (f"doc://{prefix}/live", f"urn:{prefix}:x:1")),
     "templates": sorted(f"doc://{prefix}/items/{{id}}" for prefix in BACKENDS),
 }

@@ -41,6 +41,20 @@ async def test_a_question_is_asked_and_its_answer_arrives(
     assert "inputRequests" not in answer.result
 
 
+REQUESTS = [("prompts/get", "name", "{}_asking"), ("resources/read", "uri", "doc://{}/asking")]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("method", "member", "public"), REQUESTS)
+async def test_prompts_and_resources_can_ask_too(
+    site: Site, backend: str, method: str, member: str, public: str
+) -> None:
+    client = await site.handshake_client()
+    result = (await client.request(method, {member: public.format(backend)})).result
+    assert "Ada" in json.dumps(result)
+    assert [each["method"] for each in client.asked] == ["elicitation/create"]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_several_rounds_the_first_of_several_questions(site: Site, backend: str) -> None:
     client = await site.handshake_client()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.clients import features
 from tests.clients.features import Message
 from tests.clients.site import BACKENDS, Site
 from tests.clients.stateless_client import StatelessClient, header_value
@@ -189,3 +190,27 @@ async def test_a_client_of_the_other_era_needs_none_of_it(site: Site) -> None:
     seen: Any = json.loads(answer.text)
     assert seen["mcp-param-region"] == "here"
     assert seen["mcp-param-n"] == "7"
+
+
+BAD_HEADERS: list[Any] = [
+    {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}},
+    {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": ""}}},
+    {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"x-mcp-header": "a"}}},
+    {"type": "object", "x-mcp-header": 7},
+]
+
+
+@pytest.mark.parametrize("schema", BAD_HEADERS, ids=str)
+async def test_a_tool_with_bad_headers_is_left_out_only_where_there_are_headers(
+    site: Site, schema: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backend of the handshake era may mean something else by the same word."""
+    monkeypatch.setitem(features.SCHEMAS, "region", schema)
+    await site.mount()
+    for client in (await site.handshake_client(), site.stateless_client()):
+        names = [each["name"] for each in (await client.request("tools/list")).result["tools"]]
+        assert ("hh_region" in names, "sh_region" in names) == (True, False)
+        assert "sh_echo" in names
+    (note,) = site.proxy.report("sh").catalog.skipped
+    assert note.name == "region"
+    assert "x-mcp-header" in note.reason

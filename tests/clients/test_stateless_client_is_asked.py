@@ -58,6 +58,37 @@ async def test_a_question_is_asked_and_its_answer_arrives(
     assert (text if isinstance(outcome, str) else json.loads(text)) == outcome
 
 
+REQUESTS = [("prompts/get", "name", "{}_asking"), ("resources/read", "uri", "doc://{}/asking")]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("method", "member", "public"), REQUESTS)
+async def test_prompts_and_resources_can_ask_too(
+    site: Site, backend: str, method: str, member: str, public: str
+) -> None:
+    client = site.stateless_client()
+    params = {member: public.format(backend)}
+    wanted = (await client.request(method, params)).result
+    assert wanted["resultType"] == "input_required"
+    assert "ttlMs" not in wanted, "what is asked is not cached"
+    answers = {"inputResponses": await answers_to(wanted), "requestState": wanted["requestState"]}
+    result = (await client.request(method, {**params, **answers})).result
+    assert result["resultType"] == "complete"
+    assert "Ada" in json.dumps(result)
+
+
+async def test_a_question_of_a_request_that_cannot_ask_goes_to_no_other(site: Site) -> None:
+    """A completion has no way to ask (basic/patterns/mrtr, Supported Requests), and a call under way has its own. Over stdio nothing says whose a question is."""
+    client = site.stateless_client()
+    wanted = await asked(client, "hh_form")
+    reference = {"type": "ref/prompt", "name": "hh_greet"}
+    params = {"ref": reference, "argument": {"name": "asking", "value": ""}}
+    completion = await client.request("completion/complete", params)
+    assert "belongs to" in completion.error["message"]
+    answer = await retry(client, "hh_form", wanted)
+    assert json.loads(answer.text) == ["accept", {"name": "Ada"}]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_several_rounds_the_first_of_several_questions(site: Site, backend: str) -> None:
     client = site.stateless_client()

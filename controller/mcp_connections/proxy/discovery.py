@@ -94,9 +94,10 @@ async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue
 class _List:
     """One list while its pages come in."""
 
-    def __init__(self, listing: Listing, quote: Callable[[bytes], str]) -> None:
+    def __init__(self, listing: Listing, session: UpstreamSession) -> None:
         self.listing = listing
-        self._quote = quote
+        self._quote = session.quote
+        self._mirrors = session.era == "stateless" and not session.shares_stream
         self.items: list[Item] = []
         self.notes: list[CatalogNote] = []
         self.headers: dict[str, HeaderMap] = {}
@@ -134,18 +135,19 @@ class _List:
         return True
 
     def _header_defect(self, identity: str, members: dict[str, Raw]) -> str | None:
-        """Note which arguments of a tool go into headers; why that cannot be, or None."""
+        """Note which arguments of a tool go into headers. Why the tool must not be served for it, or None: that is so
+        only where there are such headers (basic/transports/streamable-http, Custom Headers from Tool Parameters)."""
         if self.listing.kind == "tool":
             try:
                 if headers := argument_headers(members["inputSchema"]):
                     self.headers[identity] = headers
-            except ValueError as error:
-                return str(error)
+            except (ValueError, jsonrpc.DecodeError) as error:
+                return str(error) if self._mirrors else None
         return None
 
 
 async def _list(session: UpstreamSession, listing: Listing) -> _List:
-    found = _List(listing, session.quote)
+    found = _List(listing, session)
     seen: set[bytes] = set()
     cursor: Raw | None = None
     for _ in range(MAX_PAGES):

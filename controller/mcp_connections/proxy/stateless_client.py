@@ -66,7 +66,9 @@ class PooledClient:
     def ask(self, asker: Asker, method: str, message: Envelope, scope: Scope | None) -> None:
         """Turn a backend's request into a question in the answer to the client's own request."""
         error = refusal(method, message, self.capabilities)
-        request = next((each for each in self.interactive if each is scope), None) or self._only_one()
+        request = (
+            self._only_one() if scope is None else next((each for each in self.interactive if each is scope), None)
+        )
         if error is None and request is None:
             error = RpcError(
                 METHOD_NOT_FOUND, f"{method}: it cannot be told which of the client's requests this belongs to"
