@@ -28,7 +28,7 @@ from mcp_connections.proxy.replica import HOP_HEADER, Replica
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
 from mcp_connections.proxy.stateless_endpoint import StatelessEndpoint, is_stateless
 from mcp_connections.proxy.stateless_relay import StatelessRelay
-from mcp_connections.proxy.upstream import Hello
+from mcp_connections.proxy.upstream import hello_of
 
 log = logging.getLogger(__name__)
 
@@ -218,6 +218,9 @@ class Endpoint:
             version = negotiate(jsonrpc.string_member(params, "protocolVersion", "initialize"))
             capabilities = jsonrpc.members(params.get("capabilities"), "initialize: params.capabilities")
             declared: dict[str, Any] = {name: jsonrpc.decode_any(raw) for name, raw in capabilities.items()}
+            hello = hello_of(
+                bytes(params.get("clientInfo", PROXY_HELLO.client_info)), bytes(params.get("capabilities", b"{}"))
+            )
         except jsonrpc.DecodeError as error:
             malformed = RpcError(jsonrpc.INVALID_PARAMS, f"initialize: params.capabilities: {error}")
             await send_body(send, 400, jsonrpc.failure(request_id, malformed))
@@ -225,10 +228,6 @@ class Endpoint:
         except RpcError as error:
             await send_body(send, 400, jsonrpc.failure(request_id, error))
             return
-        hello = Hello(
-            client_info=bytes(params.get("clientInfo", PROXY_HELLO.client_info)),
-            capabilities=bytes(params.get("capabilities", b"{}")),
-        )
         result = await self._relay.introduce(version, principal)
         try:
             session = self._sessions.open(principal, hello, declared, version)

@@ -20,6 +20,8 @@ IDLE_SECONDS: Final = 4.0
 """Idle connections are closed before common servers close theirs (uvicorn and Node: 5 s): that would lose a request."""
 MAX_CONNECTIONS: Final = 2048
 STREAM_BUFFER: Final = 256 * 1024
+MAX_HEAD_BYTES: Final = 256 * 1024
+"""Of a response; also what may come between two pieces of its body, or behind it."""
 
 
 class HttpFault(Exception):
@@ -81,6 +83,8 @@ class _Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._chunks: deque[bytes] = deque()
         self._size = 0
+        self._without_effect = 0
+        """Bytes since the head or a piece of the body was complete."""
         self._complete = True
         self._discard = False
         self._reusable = True
@@ -99,6 +103,7 @@ class _Connection(asyncio.Protocol):
         if self._complete:
             self.close()  # bytes nobody asked for: the peer is out of step
             return
+        self._without_effect += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -111,6 +116,9 @@ class _Connection(asyncio.Protocol):
                 if isinstance(cause, HttpFault)
                 else HttpFault(f"the answer is not HTTP/1.1 ({error})", executed=True)
             )
+        else:
+            if self._without_effect > MAX_HEAD_BYTES and not self._complete:
+                self._fail(HttpFault(f"the head of the answer is larger than {MAX_HEAD_BYTES} bytes", executed=True))
 
     def eof_received(self) -> bool:
         return False
@@ -137,9 +145,12 @@ class _Connection(asyncio.Protocol):
             raise HttpFault("the answer is followed by bytes nobody asked for", executed=True)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._response is not None:
+            return  # a trailer, which is no header (RFC 9110, section 6.5.1)
         self._headers.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
+        self._without_effect = 0
         status = self._parser.get_status_code()
         if status < 200:
             return
@@ -157,6 +168,7 @@ class _Connection(asyncio.Protocol):
             self._head.set_result(response)
 
     def on_body(self, data: bytes) -> None:
+        self._without_effect = 0
         if self._discard:
             return
         if self._decoder is not None:
@@ -211,6 +223,7 @@ class _Connection(asyncio.Protocol):
         self._headers = {}
         self._chunks = deque()
         self._size = 0
+        self._without_effect = 0
         self._complete = False
         self._discard = False
         self._decoder = None

@@ -43,7 +43,7 @@ from mcp_connections.proxy.request_stream import send_body
 from mcp_connections.proxy.stateless_client import ClientPool, PooledClient
 from mcp_connections.proxy.stateless_relay import StatelessRelay
 from mcp_connections.proxy.stateless_stream import StatelessStream
-from mcp_connections.proxy.upstream import Hello
+from mcp_connections.proxy.upstream import Hello, hello_of
 
 log = logging.getLogger(__name__)
 
@@ -209,10 +209,8 @@ class StatelessEndpoint:
 
 def _hello(meta: Mapping[str, Raw]) -> Hello:
     info = meta.get(META_CLIENT, jsonrpc.NULL)
-    return Hello(
-        client_info=PROXY_HELLO.client_info if bytes(info) == b"null" else bytes(info),
-        capabilities=bytes(meta[META_CAPABILITIES]),
-    )
+    client_info = PROXY_HELLO.client_info if bytes(info) == b"null" else bytes(info)
+    return hello_of(client_info, bytes(meta[META_CAPABILITIES]))
 
 
 def _log_level(meta: Mapping[str, Raw]) -> str | None:

@@ -28,6 +28,7 @@ from mcp_connections.proxy.channel import (
     unsent,
 )
 from mcp_connections.proxy.eras import Era
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, RpcError
 
 if TYPE_CHECKING:
     from mcp_connections.proxy.session_slots import SessionSlot
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BACKGROUND: Final = 256
+MAX_HELLO_BYTES: Final = 256 * 1024
 QUOTED: Final = 300
 """Characters of what a backend said that a text of ours repeats."""
 NOTICE_SECONDS: Final = 5.0
@@ -47,6 +49,15 @@ class Hello(NamedTuple):
 
     client_info: bytes
     capabilities: bytes
+
+
+def hello_of(client_info: bytes, capabilities: bytes) -> Hello:
+    """A client's own introduction, which is kept as long as the client is known. Raises RpcError."""
+    if len(client_info) + len(capabilities) > MAX_HELLO_BYTES:
+        raise RpcError(
+            INVALID_PARAMS, f"the client's info and capabilities together are larger than {MAX_HELLO_BYTES} bytes"
+        )
+    return Hello(client_info=client_info, capabilities=capabilities)
 
 
 class Scope(Protocol):
