@@ -236,7 +236,7 @@ async def test_what_is_no_json_rpc_is_a_clear_error(proxy: RunningProxy, backend
 
 
 RELAYED = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

@@ -147,3 +147,19 @@ async def test_list_changed_is_declared(proxy: RunningProxy, backend: ScriptedBa
     assert capabilities["prompts"] == {"listChanged": True}
     assert capabilities["logging"] == {}
     assert capabilities["completions"] == {}
+
+
+async def test_a_change_that_is_undone_at_once_is_announced_to_those_who_saw_it(
+    proxy: RunningProxy,
+    backend: ScriptedBackend,
+    client: Client,
+    make_backend: MakeBackend,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_connections.proxy.registry.ANNOUNCE_SECONDS", 1.0)
+    other = await make_backend()
+    await proxy.apply(http("one", backend.url), http("other", other.url))
+    assert "other_bump" in await client.names()
+    await proxy.apply(http("one", backend.url))
+    assert await client.names() == ["one_echo", "one_bump"]
+    await client.hear(TOOLS)

@@ -139,6 +139,8 @@ class StreamableHttpChannel(Channel):
             return self._answer_among_several(response, request_id, on_message, error)
         if int_id(message) != request_id and not (response.status >= 400 and "error" in message):
             raise ProtocolViolation(f"{self._backend.shown_url} answered with the id of another request")
+        if not is_response(message):
+            raise ProtocolViolation(f"{self._backend.shown_url} answered with neither a result nor an error")
         return message
 
     def _answer_among_several(
