@@ -400,6 +400,30 @@ async def test_notifications_of_a_batch_come_on_its_stream(proxy: RunningProxy, 
     assert responses[0]["result"]["content"][0]["text"] == "done"
 
 
+async def test_one_request_of_a_batch_can_be_cancelled(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    gate = backend.gated_tool("slow")
+    await proxy.apply(http("one", backend.url))
+    client = await proxy.client(version="2025-03-26")
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "one_slow"}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "one_bump"}},
+    ]
+    posting = asyncio.create_task(client.post(json.dumps(messages).encode()))
+    call = await gate.arrived()
+    await client.notify("notifications/cancelled", {"requestId": 1})
+    async with asyncio.timeout(20):
+        await call.cancelled.wait()
+        assert [each["id"] for each in json.loads((await posting).body)] == [2]
+
+    posting = asyncio.create_task(client.post(json.dumps(messages[:1]).encode()))
+    call = await gate.arrived(2)
+    await client.delete()
+    async with asyncio.timeout(20):
+        await call.cancelled.wait()
+        assert (await posting).messages == []
+    await backend.until(lambda: len(backend.live) == 1)
+
+
 # GET
 
 

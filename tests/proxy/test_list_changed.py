@@ -163,3 +163,17 @@ async def test_a_change_that_is_undone_at_once_is_announced_to_those_who_saw_it(
     await proxy.apply(http("one", backend.url))
     assert await client.names() == ["one_echo", "one_bump"]
     await client.hear(TOOLS)
+
+
+async def test_a_backend_that_is_too_busy_for_a_stream_is_asked_again(
+    proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("random.uniform", lambda low, high: 0.01)
+    backend.refuses_get = 429
+    await proxy.apply(http("one", backend.url))
+    await backend.until(lambda: [seen for seen in backend.requests if seen.method == "GET"])
+    backend.refuses_get = None
+    await backend.until(lambda: any(session.listening for session in backend.live))
+    backend.tool("late")
+    backend.notify_all(TOOLS)
+    await proxy.until(lambda: "one_late" in proxy.report("one").catalog.names)

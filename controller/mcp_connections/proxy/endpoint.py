@@ -283,17 +283,33 @@ class Endpoint:
         stream: RequestStream[ClientSession] = RequestStream(
             client, receive, send, streams=_accepts_streams(visit.headers)
         )
+        answers = await self._answers(client, requests, stream)
+        await stream.finish(b"[%s]" % b",".join(answers) if answers else None)
+
+    async def _answers(
+        self, client: ClientSession, requests: list[tuple[str, Envelope]], stream: RequestStream[ClientSession]
+    ) -> list[bytes]:
+        """The responses to the requests of a batch, less those that are cancelled."""
+        running = [
+            (request_id, asyncio.create_task(self._relay.answer(client, method, request_id, message, stream)))
+            for method, message in requests
+            for request_id in [bytes(message["id"])]
+        ]
+        client.running.update(running)
         try:
-            answers = await asyncio.gather(
-                *(
-                    self._relay.answer(client, method, bytes(message["id"]), message, stream)
-                    for method, message in requests
-                )
-            )
+            await asyncio.wait([task for _, task in running])
         except asyncio.CancelledError:
-            stream.abandon()
-            raise
-        await stream.finish(b"[%s]" % b",".join(answers))
+            whole = asyncio.current_task()
+            while whole is not None and whole.uncancel():
+                pass
+            for _, task in running:
+                task.cancel()
+            return []
+        finally:
+            for request_id, task in running:
+                if client.running.get(request_id) is task:
+                    del client.running[request_id]
+        return [task.result() for _, task in running if not task.cancelled()]
 
     # GET
 

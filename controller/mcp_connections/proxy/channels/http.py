@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 CLOSE_SECONDS: Final = 2.0
 MAX_RESUMES: Final = 20
 MAX_REDIRECTS: Final = 3
+_LATER: Final = (408, 425, 429)
+"""Client errors that say nothing but that the request came at a bad time."""
 _SESSION: Final = b"mcp-session-id"
 
 
@@ -308,7 +310,7 @@ class StreamableHttpChannel(Channel):
                 if response.status == 404 and self._session:
                     self._lost(SessionLost(f"{self._backend.shown_url} no longer knows the session (HTTP 404)"))
                     return
-                if 400 <= response.status < 500:
+                if 400 <= response.status < 500 and response.status not in _LATER:
                     return  # a server may refuse GET; it then sends nothing on its own account
                 if response.streamed:
                     if await self._receive(response, cursor):
