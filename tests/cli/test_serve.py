@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -198,6 +199,43 @@ def test_a_proxy_that_cannot_be_put_into_effect_is_refused(folder: Path) -> None
     result = run("serve", folder, "--port", "0")
     assert result.returncode == 2
     assert "McpProxy default/default: SecretNotFound: The Secret default/missing" in result.stderr
+
+
+AUTH = {"bearerTokenRef": {"name": "token", "key": "value"}}
+TOKEN = json.dumps(
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, "stringData": {"value": "s3cret-of-16-chars"}}
+)
+
+
+def test_an_invalid_proxy_at_the_start_is_refused(folder: Path) -> None:
+    """It may be the one that keeps the endpoint closed."""
+    (folder / "proxy.yaml").write_text(json.dumps(json.loads(proxy_manifest(auth=AUTH, seperator=".")), indent=1))
+    (folder / "secret.yaml").write_text(TOKEN)
+    result = run("serve", folder, "--port", "0")
+    assert result.returncode == 2
+    assert re.search(r"proxy\.yaml:\d+:\d+: spec\.seperator: is not a known field", result.stderr)
+    assert "not started" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+async def test_an_invalid_proxy_leaves_the_endpoint_as_closed_as_it_was(folder: Path) -> None:
+    (folder / "proxy.yaml").write_text(proxy_manifest(auth=AUTH))
+    (folder / "secret.yaml").write_text(TOKEN)
+    async with start_command("serve", folder, "--port", "0") as serve, aiohttp.ClientSession() as http:
+        url = await serve.endpoint()
+        await serve.said("ready +default/beta")
+
+        async def status() -> int:
+            async with http.post(url, json={}) as response:
+                return response.status
+
+        assert await status() == 401
+        invalid = proxy_manifest(auth=AUTH, seperator=".")
+        await serve.said_anew("seperator", lambda: (folder / "proxy.yaml").write_text(invalid))
+        assert await status() == 401
+        await serve.said_anew(r"settings\.yaml", lambda: (folder / "proxy.yaml").rename(folder / "settings.yaml"))
+        await serve.said_anew("added +default/gamma", lambda: (folder / "gamma.yaml").write_text(manifest("gamma")))
+        assert await status() == 401
 
 
 async def test_log_lines_as_json(folder: Path) -> None:

@@ -314,3 +314,46 @@ def test_the_state_follows_the_last_good_content_of_every_file(
         assert {each.metadata.name for each in state.connections} == set(wanted)
         urls = {each.spec.transport.http.url for each in state.connections if each.spec.transport.http}
         assert ("http://127.0.0.1:1/mcp" in urls) == (wanted.get("a") == "a1")
+
+
+BEARER = {"bearerTokenRef": {"name": "token", "key": "value"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        proxy(auth=BEARER, seperator="."),
+        proxy(auth=BEARER)[:-1],
+        proxy(auth=BEARER).replace("McpProxy", "McpPorxy") + "\n---\nkind: [",
+        proxy(auth=BEARER).replace('"kind"', '"knd"'),
+        "\ufeff" + proxy(auth=BEARER) + "}",
+    ],
+)
+def test_an_invalid_file_that_may_hide_the_proxy_is_told_apart(tmp_path: Path, text: str) -> None:
+    write(tmp_path / "proxy.json", text)
+    state = Folder(tmp_path).read()
+    assert state.proxy_errors == state.errors != ()
+
+
+def test_text_in_utf_16_may_hide_the_proxy_and_a_connection_does_not(tmp_path: Path) -> None:
+    (tmp_path / "proxy.json").write_bytes(proxy(auth=BEARER).encode("utf-16"))
+    write(tmp_path / "alpha.yaml", connection("alpha", proxyRef={"name": "default"}, colour="red"))
+    state = Folder(tmp_path).read()
+    assert [Path(each.file).name for each in state.proxy_errors] == ["proxy.json"]
+    assert len(state.errors) == 2
+
+
+def test_the_last_good_proxy_stays_while_another_file_may_hide_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    write(tmp_path / "proxy.yaml", proxy(separator="."))
+    good = folder.read().proxy
+    assert good is not None
+
+    (tmp_path / "proxy.yaml").unlink()
+    write(tmp_path / "settings.yaml", proxy(seperator="."))
+    assert folder.read().proxy == good
+
+    (tmp_path / "settings.yaml").unlink()
+    assert folder.read().proxy is None
+    write(tmp_path / "settings.yaml", proxy(seperator="."))
+    assert folder.read().proxy is None

@@ -111,7 +111,15 @@ async def run(folder: Path, overrides: Overrides, ports: Ports, say: Say) -> Non
 
 
 def _check_first(state: FolderState, overrides: Overrides) -> None:
-    """What must be right from the start. Later on, the last good state is there to fall back on."""
+    """What must be right from the start. Later on, the last good state is there to fall back on.
+
+    Without the McpProxy the endpoint would be open to everybody, whatever its ``auth`` was to say.
+    """
+    if state.proxy_errors:
+        faults = "; ".join(map(str, state.proxy_errors))
+        raise InputError(
+            f"{faults}. This may hide an McpProxy, which says who may use the endpoint: not started. Correct it first."
+        )
     try:
         desired(state, overrides)
     except SourceError as error:

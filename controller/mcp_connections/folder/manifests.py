@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from mcp_connections.api.connection import McpConnection
@@ -16,6 +18,9 @@ from mcp_connections.folder.errors import Fault
 
 PROXY_NAME = "default"
 """The name of a folder's McpProxy, which is also what connections refer to unless they say otherwise."""
+
+OWN_KINDS = ("McpConnection", "McpProxy")
+_KIND = re.compile(r"""["']?kind["']?\s*:\s*["']?(\w+)""", re.IGNORECASE)
 
 ObjectId = tuple[str, str, str]
 """Kind, namespace, name."""
@@ -76,6 +81,13 @@ def read_manifests(documents: list[Document]) -> FileContent:
     if faults:
         raise ExceptionGroup("invalid manifests", faults)
     return FileContent(manifests=tuple(manifests.values()), notes=tuple(notes))
+
+
+def may_declare_proxy(content: bytes) -> bool:
+    """Whether a file that cannot be read as manifests may be meant to declare an McpProxy, by its text alone. It errs
+    on the side of yes: an McpProxy says who may use the endpoint, and one that is overlooked leaves it open."""
+    text = content.replace(b"\0", b"").decode(errors="replace")  # UTF-16 has zeros between its letters
+    return "mcpproxy" in text.lower() or any(_likely(kind) == "McpProxy" for kind in _KIND.findall(text))
 
 
 def describe(identity: ObjectId) -> str:
@@ -173,6 +185,13 @@ def _unknown_kind(document: Document) -> None:
 
 def _no_manifest(document: Document) -> None:
     raise document.fault("kind", "must be set to McpConnection, McpProxy, Secret or ConfigMap")
+
+
+def _likely(kind: str) -> str | None:
+    """The kind of our own that a misspelled one is meant to be."""
+    own = {each.lower(): each for each in OWN_KINDS}
+    guesses = get_close_matches(kind.lower(), own, n=1)
+    return own[guesses[0]] if guesses else None
 
 
 _READERS: dict[str, Callable[[Document], Manifest | None]] = {

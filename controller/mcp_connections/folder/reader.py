@@ -15,7 +15,15 @@ from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.proxy import McpProxy
 from mcp_connections.folder.documents import read_documents
 from mcp_connections.folder.errors import Fault, FileError
-from mcp_connections.folder.manifests import DataObject, FileContent, Manifest, ObjectId, describe, read_manifests
+from mcp_connections.folder.manifests import (
+    DataObject,
+    FileContent,
+    Manifest,
+    ObjectId,
+    describe,
+    may_declare_proxy,
+    read_manifests,
+)
 from mcp_connections.mounts.desire import desired_mounts
 from mcp_connections.mounts.spec import DesiredMounts
 
@@ -36,6 +44,8 @@ class FolderState:
     """Data of the folder's Secrets and ConfigMaps by (kind, namespace, name)."""
     errors: tuple[FileError, ...] = ()
     """Faults of the files as they are now; the resources above are then those of the last good state."""
+    proxy_errors: tuple[FileError, ...] = ()
+    """Those of the errors that may hide an McpProxy, and with it who may use the endpoint."""
     notes: tuple[str, ...] = ()
     """What was left out on purpose."""
 
@@ -52,6 +62,8 @@ class _File:
     digest: bytes | None = None
     good: FileContent = field(default_factory=FileContent)
     errors: tuple[FileError, ...] = ()
+    may_hide_proxy: bool = False
+    """It is invalid, and an McpProxy is in it or cannot be ruled out."""
 
 
 class Folder:
@@ -63,6 +75,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files: dict[Path, _File] = {}
+        self._proxy: McpProxy | None = None
+        """The last good one. It goes with its file, but not while another file may hide it."""
 
     def signature(self) -> Signature:
         """A cheap fingerprint of the directory: it changes whenever a file may have. Follows symbolic links."""
@@ -82,7 +96,7 @@ class Folder:
             paths = list(self._list())
         except OSError as error:
             fault = FileError(file=str(self.path), message=f"cannot be read: {error.strerror}. Check the path.")
-            return self._merge((fault,))
+            return self._merge((fault,), hidden=(fault,))
         self._files = {path: self._files.get(path, _File()) for path in paths}
         for path in paths:
             if not self._refresh(path, self._files[path]):
@@ -103,7 +117,7 @@ class Folder:
         try:
             content = _content(path)
         except Fault as fault:
-            file.digest, file.errors = None, (fault.within(str(path)),)
+            file.digest, file.errors, file.may_hide_proxy = None, (fault.within(str(path)),), True
             return True
         if content is None:
             return False
@@ -118,9 +132,10 @@ class Folder:
             file.errors = (fault.within(str(path)),)
         except ExceptionGroup as group:
             file.errors = tuple(fault.within(str(path)) for fault in group.exceptions if isinstance(fault, Fault))
+        file.may_hide_proxy = bool(file.errors) and may_declare_proxy(content)
         return True
 
-    def _merge(self, errors: tuple[FileError, ...]) -> FolderState:
+    def _merge(self, errors: tuple[FileError, ...], *, hidden: tuple[FileError, ...] = ()) -> FolderState:
         """The resources of all files; of two with one identity, that of the first file by name."""
         owners: dict[ObjectId, tuple[Path, Manifest]] = {}
         found = list(errors)
@@ -135,11 +150,19 @@ class Folder:
                 else:
                     owners[identity] = (path, manifest)
         resources = {manifest.identity: manifest.resource for _, manifest in owners.values()}
+        proxy_errors = (
+            *hidden,
+            *(each for file in self._files.values() if file.may_hide_proxy for each in file.errors),
+        )
+        proxy = next((each for each in resources.values() if isinstance(each, McpProxy)), None)
+        if proxy is not None or not proxy_errors:
+            self._proxy = proxy
         return FolderState(
             connections=tuple(each for each in resources.values() if isinstance(each, McpConnection)),
-            proxy=next((each for each in resources.values() if isinstance(each, McpProxy)), None),
+            proxy=self._proxy,
             secret_data={key: each.data for key, each in resources.items() if isinstance(each, DataObject)},
             errors=tuple(found),
+            proxy_errors=proxy_errors,
             notes=tuple(notes),
         )
 
