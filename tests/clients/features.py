@@ -198,6 +198,11 @@ async def _count(backend: Features, exchange: Exchange) -> Message:
     return text("counted")
 
 
+async def _form_then_count(backend: Features, exchange: Exchange) -> Message:
+    await exchange.ask(form=("elicitation/create", FORM))
+    return await _count(backend, exchange)
+
+
 async def _talk(backend: Features, exchange: Exchange) -> Message:
     exchange.log("debug", {"at": "start"})
     exchange.log("error", "oh no")
@@ -247,6 +252,7 @@ TOOLS: dict[str, Tool] = {
     "roots": _roots,
     "rounds": _rounds,
     "count": _count,
+    "form_then_count": _form_then_count,
     "talk": _talk,
     "add": _add,
     "touch": _touch,

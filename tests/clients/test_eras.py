@@ -186,3 +186,26 @@ async def test_a_backend_is_told_the_truth_about_its_client(site: Site) -> None:
     assert meta[f"{PREFIX}/clientInfo"]["name"] == "other"
     assert meta[f"{PREFIX}/clientCapabilities"] == {"sampling": {}}
     assert meta[f"{PREFIX}/protocolVersion"] == "2026-07-28"
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_clients_of_every_version_with_a_handshake_can_use_backends_of_both_eras(
+    site: Site, version: str
+) -> None:
+    client = await site.handshake_client(version=version)
+    assert client.version == version
+    for prefix in BACKENDS:
+        assert json.loads((await client.call(f"{prefix}_echo", {"a": 1})).text) == {"a": 1}
+        assert json.loads((await client.call(f"{prefix}_rounds")).text) == ["Ada", 1, "accept"]
+        answer = await client.request("resources/read", {"uri": f"urn:{prefix}:x:1"})
+        assert answer.result["contents"][0]["blob"] == "AAEC"
+
+
+async def test_a_batch_is_no_request_of_the_stateless_era(site: Site) -> None:
+    client = site.stateless_client()
+    params: Any = {"_meta": client.meta()}
+    body = b"[%s]" % client.body("tools/list", params)
+    answer = await client.post(body, client.headers("tools/list", params))
+    assert answer.status == 400
+    assert answer.error["code"] == -32600
+    assert "batch" in answer.error["message"]

@@ -78,7 +78,8 @@ async def test_prompts_and_resources_can_ask_too(
 
 
 async def test_a_question_of_a_request_that_cannot_ask_goes_to_no_other(site: Site) -> None:
-    """A completion has no way to ask (basic/patterns/mrtr, Supported Requests), and a call under way has its own. Over stdio nothing says whose a question is."""
+    """A completion has no way to ask (basic/patterns/mrtr, Supported Requests), and a call under way has its own.
+    (Over stdio nothing says whose a question is.)"""
     client = site.stateless_client()
     wanted = await asked(client, "hh_form")
     reference = {"type": "ref/prompt", "name": "hh_greet"}
@@ -119,6 +120,20 @@ async def test_what_was_not_answered_is_asked_again(site: Site, backend: str) ->
     assert list(again["inputRequests"]) == [roots]
     last = await retry(client, tool, nothing)
     assert [each["method"] for each in last.result["inputRequests"].values()] == ["sampling/createMessage"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_progress_after_an_answer_has_the_token_of_the_retry(site: Site, backend: str) -> None:
+    client = site.stateless_client()
+    params: Message = {"name": f"{backend}_form_then_count"}
+    wanted = (await client.request("tools/call", params, meta={"progressToken": "first"})).result
+    params |= {"inputResponses": await answers_to(wanted), "requestState": wanted["requestState"]}
+    answer = await client.request("tools/call", params, meta={"progressToken": "second"})
+    assert answer.text == "counted"
+    assert [each["params"]["progressToken"] for each in answer.notifications] == ["second"] * 3
+    wanted = (await client.request("tools/call", {"name": f"{backend}_form_then_count"})).result
+    params |= {"inputResponses": await answers_to(wanted), "requestState": wanted["requestState"]}
+    assert (await client.request("tools/call", params)).notifications == []
 
 
 @pytest.mark.parametrize("backend", HANDSHAKE)

@@ -254,6 +254,8 @@ class Endpoint:
 
     async def _batch(self, visit: Visit, body: bytes, receive: Receive, send: Send) -> None:
         """A JSON array of messages: only 2025-03-26 has them, and only requests get answers, in one array."""
+        if is_stateless(visit.headers, {}):
+            raise Refusal(400, INVALID_REQUEST, "batches do not exist in this protocol version; send one message")
         client = self._session(visit)
         if client.protocol_version != "2025-03-26":
             raise Refusal(

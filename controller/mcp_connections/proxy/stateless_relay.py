@@ -103,7 +103,7 @@ class StatelessRelay:
             call = SuspendedCall(
                 client, digest, lambda scope: self._plain(client, method, message, scope, mount, stream.log_level)
             )
-        return await self._proceed(call, stream)
+        return await self._proceed(call, stream, params)
 
     async def _plain(
         self,
@@ -129,8 +129,8 @@ class StatelessRelay:
             call.answer(jsonrpc.members(params.get("inputResponses"), "retry: params.inputResponses"))
         return call
 
-    async def _proceed(self, call: SuspendedCall, stream: StatelessStream) -> Envelope:
-        response = await call.proceed(stream)
+    async def _proceed(self, call: SuspendedCall, stream: StatelessStream, params: dict[str, Raw]) -> Envelope:
+        response = await call.proceed(stream, params)
         if response is not None:
             return response
         self._suspended.park(call)

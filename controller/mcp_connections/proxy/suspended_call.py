@@ -40,6 +40,8 @@ class SuspendedCall:
         """Of the present round: an answer to an earlier one finds nobody."""
         self.expiry: asyncio.TimerHandle | None = None
         self._stream: Scope | None = None
+        self._token: Raw | None = None
+        """The progress token of the client's present request."""
         self._questions: dict[str, tuple[Asker, Raw, Raw]] = {}
         self._asked = asyncio.Event()
         self._count = 0
@@ -58,8 +60,13 @@ class SuspendedCall:
 
     def deliver(self, message: bytes) -> None:
         """To the client's present request, if there is one."""
-        if self._stream is not None:
-            self._stream.deliver(message)
+        if self._stream is None:
+            return
+        if b'"notifications/progress"' in message:
+            if self._token is None:
+                return
+            message = _with_token(message, self._token)
+        self._stream.deliver(message)
 
     def ask(self, asker: Asker, method: str, message: Envelope) -> None:
         """Remember a question for the answer to the client's present request."""
@@ -72,9 +79,11 @@ class SuspendedCall:
 
     # the client's requests
 
-    async def proceed(self, stream: Scope) -> Envelope | None:
-        """Wait for the backend: its response, or None once it has asked something. Raises RpcError."""
+    async def proceed(self, stream: Scope, params: dict[str, Raw]) -> Envelope | None:
+        """Wait for the backend: its response, or None once it has asked something. ``params`` are those of the
+        client's present request. Raises RpcError."""
         self._stream = stream
+        self._token = jsonrpc.members(params.get("_meta"), "params._meta").get("progressToken")
         asked = asyncio.create_task(self._asked.wait())
         try:
             await asyncio.wait({self._task, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -149,6 +158,14 @@ class SuspendedCalls:
         """The process stops."""
         for state in tuple(self._calls):
             self._forget(state).cancel()
+
+
+def _with_token(message: bytes, token: Raw) -> bytes:
+    notice = jsonrpc.decode_envelope(message)
+    if jsonrpc.method_of(notice) != "notifications/progress":
+        return message
+    params = jsonrpc.decode_envelope(notice["params"])
+    return jsonrpc.encode({**notice, "params": Raw(jsonrpc.encode({**params, "progressToken": token}))})
 
 
 def digest_of(method: str, params: dict[str, Raw]) -> bytes:
