@@ -61,10 +61,10 @@ async def test_selection_and_names(site: Site, proxy: RunningProxy, backend: Scr
     )
     client = await proxy.client()
     assert await client.names() == ["shop_count"]
-    assert await client.names("resources/list") == ["file://shop//docs/a"]
+    assert await client.names("resources/list") == ["file:///shop/docs/a"]
     assert (await client.call("shop_count")).text == "1"
     assert (await client.call("shop_bump")).error["message"] == "Unknown tool: shop_bump"
-    assert (await client.request("resources/read", {"uri": "file://shop//key"})).error["code"] == -32002
+    assert (await client.request("resources/read", {"uri": "file:///shop/key"})).error["code"] == -32002
     status = site.status
     assert conditions_of(status)["Ready"] == ("True", "Ready")
     assert messages_of(status)["Ready"] == "Serving 1 tool, 1 resource, 0 resource templates, 0 prompts."

@@ -97,14 +97,14 @@ async def test_an_excluded_resource_is_neither_listed_nor_read(
 ) -> None:
     await proxy.apply(selected(backend, resources=Selection(exclude=("file:///secret/*", "log:*"))))
     client = await client_of(proxy, era)
-    assert await listed(client, "resources/list") == ["file://one//docs/a"]
-    assert await listed(client, "resources/templates/list") == ["file://one//docs/{name}"]
+    assert await listed(client, "resources/list") == ["file:///one/docs/a"]
+    assert await listed(client, "resources/templates/list") == ["file:///one/docs/{name}"]
     missing = await read(client, "nobody://knows/this")
     assert isinstance(missing, int)
     for uri in (
-        "file://one//secret/key",
-        "file://one//docs/../secret/key",
-        "file://one//docs/%2e%2e/secret/key",
+        "file:///one/secret/key",
+        "file:///one/docs/../secret/key",
+        "file:///one/docs/%2e%2e/secret/key",
         "FILE://one//secret/key",
         "mcp-connection:one:file:///secret/key",
         "file:one:///secret/key",
@@ -113,8 +113,8 @@ async def test_an_excluded_resource_is_neither_listed_nor_read(
     ):
         assert await read(client, uri) == missing, uri
     assert backend.seen("resources/read") == []
-    assert await read(client, "file://one//docs/a") == "contents of file:///docs/a"
-    assert await read(client, "file://one//docs/unlisted") == "contents of file:///docs/unlisted"
+    assert await read(client, "file:///one/docs/a") == "contents of file:///docs/a"
+    assert await read(client, "file:///one/docs/unlisted") == "contents of file:///docs/unlisted"
     assert await read(client, "other://one/x") == "contents of other://x"
     report = proxy.report("one").catalog
     assert (report.resources, report.resource_templates) == (1, 1)
@@ -125,13 +125,13 @@ async def test_with_include_only_what_is_included_can_be_read(
 ) -> None:
     await proxy.apply(selected(backend, resources=Selection(include=("file:///docs/{name}", "cfg://*"))))
     client = await client_of(proxy, era)
-    assert await listed(client, "resources/templates/list") == ["file://one//docs/{name}"]
-    assert await listed(client, "resources/list") == ["file://one//docs/a"], "the template leads to it"
-    assert await read(client, "file://one//docs/b") == "contents of file:///docs/b"
+    assert await listed(client, "resources/templates/list") == ["file:///one/docs/{name}"]
+    assert await listed(client, "resources/list") == ["file:///one/docs/a"], "the template leads to it"
+    assert await read(client, "file:///one/docs/b") == "contents of file:///docs/b"
     assert await read(client, "cfg://one/x/y") == "contents of cfg://x/y"
     missing = await read(client, "nobody://knows/this")
     assert isinstance(missing, int)
-    for uri in ("file://one//docs/b/c", "file://one//secret/key", "log://one/monday", "file://one//docs/..%2Fsecret"):
+    for uri in ("file:///one/docs/b/c", "file:///one/secret/key", "log://one/monday", "file:///one/docs/..%2Fsecret"):
         assert await read(client, uri) == missing, uri
     assert len(backend.seen("resources/read")) == 2
 
@@ -139,16 +139,16 @@ async def test_with_include_only_what_is_included_can_be_read(
 async def test_a_hidden_resource_cannot_be_subscribed_to(proxy: RunningProxy, backend: ScriptedBackend) -> None:
     await proxy.apply(selected(backend, resources=Selection(exclude=("file:///secret/*",))))
     client = await proxy.client(listening=True)
-    error = (await client.request("resources/subscribe", {"uri": "file://one//secret/key"})).error
+    error = (await client.request("resources/subscribe", {"uri": "file:///one/secret/key"})).error
     assert error["code"] == -32002
-    assert (await client.request("resources/subscribe", {"uri": "file://one//docs/a"})).result == {}
+    assert (await client.request("resources/subscribe", {"uri": "file:///one/docs/a"})).result == {}
     assert [seen.message["params"]["uri"] for seen in backend.seen("resources/subscribe")] == ["file:///docs/a"]
     stateless = StatelessClient(proxy.http, proxy.url)
-    wanted = ["file://one//secret/key", "file://one//docs/a"]
+    wanted = ["file:///one/secret/key", "file:///one/docs/a"]
     async with stateless.listening(resourceSubscriptions=wanted) as stream:
         await proxy.until(lambda: stream.messages)
         agreed = stream.messages[0]["params"]["notifications"]["resourceSubscriptions"]
-    assert agreed == ["file://one//docs/a"]
+    assert agreed == ["file:///one/docs/a"]
 
 
 async def test_a_hidden_template_cannot_be_completed(proxy: RunningProxy, backend: ScriptedBackend, era: str) -> None:
@@ -158,7 +158,7 @@ async def test_a_hidden_template_cannot_be_completed(proxy: RunningProxy, backen
     def completion(template: str) -> dict[str, Any]:
         return {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": "x", "value": ""}}
 
-    shown = await client.request("completion/complete", completion("file://one//docs/{name}"))
+    shown = await client.request("completion/complete", completion("file:///one/docs/{name}"))
     assert "file:///docs/{name}" in shown.result["completion"]["values"][0]
     assert (await client.request("completion/complete", completion("log://one/{day}"))).error["code"] == -32602
     assert len(backend.seen("completion/complete")) == 1

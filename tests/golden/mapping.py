@@ -21,6 +21,8 @@ def public_uri(prefix: str, uri: str) -> str:
     if match is None or match[1].lower() in ("http", "https", "mcp-connection"):
         return f"mcp-connection:{prefix}:{uri}"
     scheme, rest = match.groups()
+    if rest.startswith("///"):
+        return f"{scheme}:///{prefix}/{rest[3:]}"
     return f"{scheme}://{prefix}/{rest[2:]}" if rest.startswith("//") else f"{scheme}:{prefix}:{rest}"
 
 

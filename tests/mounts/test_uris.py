@@ -9,6 +9,7 @@ import pytest
 import uritemplate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import AnyUrl
 
 from mcp_connections.mounts.uris import public_uri, split_public_uri
 
@@ -39,14 +40,19 @@ EXPRESSIONS = st.builds(
 )
 LITERALS = st.text(string.ascii_letters + string.digits + "/:.-_~", max_size=8)
 TEMPLATE_TAILS = st.lists(st.one_of(LITERALS, EXPRESSIONS), max_size=5).map("".join)
-LITERAL_STARTS = st.one_of(st.builds("{}://".format, SCHEMES), st.builds("{}:/z".format, SCHEMES))
+LITERAL_STARTS = st.one_of(
+    st.builds("{}://z".format, SCHEMES), st.builds("{}:///".format, SCHEMES), st.builds("{}:/z".format, SCHEMES)
+)
 
 
 @pytest.mark.parametrize(
     ("uri", "expected"),
     [
         ("ui://x/y", "ui://p/x/y"),
-        ("file:///a", "file://p//a"),
+        ("file:///a", "file:///p/a"),
+        ("file:////a", "file:///p//a"),
+        ("file:///", "file:///p/"),
+        ("file://h/a", "file://p/h/a"),
         ("file://", "file://p/"),
         ("file:/a", "file:p:/a"),
         ("urn:isbn:1", "urn:p:isbn:1"),
@@ -80,6 +86,12 @@ def test_what_was_never_mapped_is_not_split(uri: str) -> None:
 @settings(max_examples=150, deadline=None)
 def test_the_mapping_is_reversible(prefix: str, uri: str) -> None:
     assert split_public_uri(public_uri(prefix, uri)) == (prefix, uri)
+
+
+@pytest.mark.parametrize("uri", ["file:///docs/a.md", "file:///", "ui://view/x.html", "urn:isbn:1", "https://x//y"])
+def test_clients_that_parse_urls_do_not_change_a_public_uri(uri: str) -> None:
+    """pydantic's URLs, which common clients send, follow the URL standard: ``//`` in a path of ``file`` collapses."""
+    assert str(AnyUrl(public_uri("notes", uri))) == public_uri("notes", uri)
 
 
 @given(one=st.tuples(PREFIXES, URIS), other=st.tuples(PREFIXES, URIS))

@@ -284,11 +284,17 @@ class StreamableHttpChannel(Channel):
                 " or use another name",
                 executed=False,
             )
+        if status in (404, 405):
+            raise ProtocolViolation(
+                f"{url} answered HTTP {status}{self._excerpt(response)}; check that the URL is the server's MCP endpoint and"
+                " that the transport is the one it speaks",
+                executed=False,
+            )
         if status == 400:
             raise HandshakeRefused(f"{url} answered HTTP 400{self._excerpt(response)}", executed=False)
         # A proxy answers 502, 503 and 504 for a server it may or may not have reached; 429 comes before any work.
         raise Unreachable(
-            f"{url} answered HTTP {status}{self._excerpt(response)}", executed=status not in (404, 405, 429)
+            f"{url} answered HTTP {status}{self._excerpt(response)}", executed=status != 429
         )
 
     def _excerpt(self, response: HttpResponse) -> str:
