@@ -28,6 +28,7 @@ from mcp_connections.proxy.jsonrpc import RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.opening import Opener
 from mcp_connections.proxy.pinning import Pin
+from mcp_connections.proxy.reread_pace import RereadPace
 from mcp_connections.proxy.selecting import SelectedCatalogue, read_selected
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.upstream import Scope, UpstreamSession
@@ -37,8 +38,6 @@ log = logging.getLogger(__name__)
 HEALTH_INTERVAL: Final = 15.0
 PING_SECONDS: Final = 5.0
 DISCOVERY_SECONDS: Final = 30.0
-BURST_SECONDS: Final = 0.05
-"""How long a burst of list_changed is collected before the lists are read again."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
 
@@ -243,6 +242,7 @@ class Control:
         assert session is not None
         loop = asyncio.get_running_loop()
         refresh_at = loop.time() + self._refresh_pause()
+        pace = RereadPace()
         while True:
             try:
                 async with asyncio.timeout(max(0.0, min(HEALTH_INTERVAL, refresh_at - loop.time()))):
@@ -253,7 +253,7 @@ class Control:
                 raise session.fault
             changed = "changed" in self._notices or loop.time() >= refresh_at
             if changed:
-                await asyncio.sleep(BURST_SECONDS)
+                await asyncio.sleep(pace.pause(loop.time()))
             self._notices.clear()
             self._noticed.clear()
             if not changed:
@@ -267,6 +267,7 @@ class Control:
                 await self._probe(session)
             else:
                 self._settle()
+            pace.read(loop.time())
 
     def _refresh_pause(self) -> float:
         # Spread, so that mounts made together do not refresh together.

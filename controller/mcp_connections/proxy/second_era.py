@@ -17,6 +17,7 @@ from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy.catalogue import PublicCatalogue, publish
 from mcp_connections.proxy.channel import ChannelError
 from mcp_connections.proxy.pinning import Pin
+from mcp_connections.proxy.reread_pace import RereadPace
 from mcp_connections.proxy.selecting import SelectedCatalogue, read_selected
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.stateless_leg import StatelessLeg
@@ -24,8 +25,6 @@ from mcp_connections.proxy.stateless_leg import StatelessLeg
 log = logging.getLogger(__name__)
 
 DISCOVERY_SECONDS: Final = 30.0
-BURST_SECONDS: Final = 0.05
-"""How long a burst of list_changed is collected before the lists are read again."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,7 @@ class SecondEra:
         self._finding: asyncio.Task[None] | None = None
         self._rereading: asyncio.Task[None] | None = None
         self._stale = False
+        self._pace = RereadPace()
         self._sessions: weakref.WeakSet[StatelessSession] = weakref.WeakSet()
 
     def ask(self, generation: int) -> asyncio.Future[bool]:
@@ -138,13 +138,15 @@ class SecondEra:
             self._rereading = self._start(self._reread(), "read the lists again")
 
     async def _reread(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._stale:
-            await asyncio.sleep(BURST_SECONDS)
+            await asyncio.sleep(self._pace.pause(loop.time()))
             self._stale = False
             try:
                 self._adopt(await self._read(await self._leg().session()))
             except ChannelError as error:
                 log.warning("connection %s: the lists could not be read again: %s", self._spec.connection, error)
+            self._pace.read(loop.time())
 
     def keep_informed(self, session: StatelessSession) -> None:
         """Have a session know which arguments of which tools go into headers."""
