@@ -69,6 +69,12 @@ def test_without_a_proxy_nothing_is_served_in_a_cluster_and_all_in_a_folder() ->
     assert desired_mounts(None, [connection("a", **STDIO)], {}, "Folder").rejected == ()
 
 
+@pytest.mark.parametrize(("stdio", "refused"), [({"allowed": False}, True), ({}, False), ({"allowed": True}, False)])
+def test_a_folder_refuses_commands_where_its_proxy_says_so(stdio: dict[str, bool], *, refused: bool) -> None:
+    desired = desired_mounts(proxy(stdio=stdio), [connection("a", **STDIO)], {}, "Folder")
+    assert reasons(desired) == ({"a": "StdioNotAllowed"} if refused else {})
+
+
 def test_a_command_never_runs_in_the_proxys_pod() -> None:
     allowing = proxy(stdio={"allowed": True})
 

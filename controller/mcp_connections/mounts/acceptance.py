@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mcp_connections.api.connection import McpConnection
-from mcp_connections.api.proxy import McpProxy
+from mcp_connections.api.proxy import McpProxy, StdioPolicy
 from mcp_connections.api.reasons import ProxyReason, Reason
 from mcp_connections.api.support import unsupported_fields, unsupported_proxy_fields
 from mcp_connections.mounts.candidates import Context, InvalidConnection, connection_key
@@ -78,8 +78,11 @@ def proxy_exists(facts: Input) -> Rejection | None:
 
 
 def stdio_is_allowed(facts: Input) -> Rejection | None:
-    """In a cluster, running commands has to be allowed by the owner of the proxy. A folder's owner is its only user."""
-    allowed = facts.context == "Folder" or (facts.proxy is not None and facts.proxy.spec.stdio.allowed)
+    """In a cluster, running commands has to be allowed by the owner of the proxy. A folder's owner is its only user, so
+    that it is allowed there unless the McpProxy says false in so many words."""
+    policy = facts.proxy.spec.stdio if facts.proxy else StdioPolicy()
+    unset = "allowed" not in policy.model_fields_set
+    allowed = policy.allowed or (facts.context == "Folder" and unset)
     if allowed or facts.connection.spec.transport.stdio is None:
         return None
     proxy = f"{facts.connection.metadata.namespace}/{facts.connection.spec.proxy_ref.name}"
