@@ -125,6 +125,14 @@ def test_secrets_reach_headers_and_env_from_both_data_and_string_data(tmp_path: 
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: 1}\n",
             ":3:21: metadata.namespace: must be a string",
         ),
+        (
+            "kind: McpConection\napiVersion: mcp-connections.io/v1alpha1\nmetadata: {name: a}\n",
+            ":1:1: kind: McpConection is not a kind of mcp-connections.io, did you mean McpConnection?",
+        ),
+        (
+            "apiVersion: mcp-connections.io/v1alpha1\nkind: Job\n",
+            ":2:1: kind: Job is not a kind of mcp-connections.io, which has McpConnection and McpProxy.",
+        ),
         ("just text\n", ":1:1: kind: must be set to McpConnection, McpProxy, Secret or ConfigMap"),
         ("a: 1\n", ":1:1: kind: must be set"),
     ],

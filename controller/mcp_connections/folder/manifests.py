@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from mcp_connections.api.connection import McpConnection
+from mcp_connections.api.meta import GROUP
 from mcp_connections.api.parsing import InvalidManifest, parse_connection, parse_proxy
 from mcp_connections.api.proxy import McpProxy
 from mcp_connections.folder.documents import Document
@@ -180,7 +181,12 @@ def _manifest(document: Document, identity: ObjectId, resource: Resource) -> Man
 
 
 def _unknown_kind(document: Document) -> None:
-    """A folder of manifests may hold what the cluster needs beside connections."""
+    """A folder may hold what the cluster needs beside connections. In our own group nothing else exists."""
+    group, kind = document.data.get("apiVersion"), document.data["kind"]
+    if isinstance(group, str) and group.partition("/")[0] == GROUP:
+        guess = _likely(kind)
+        known = f"did you mean {guess}?" if guess else f"which has {' and '.join(OWN_KINDS)}."
+        raise document.fault("kind", f"{kind} is not a kind of {GROUP}, {known}")
 
 
 def _no_manifest(document: Document) -> None:
