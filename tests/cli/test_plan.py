@@ -19,8 +19,10 @@ def actions(result: subprocess.CompletedProcess[str]) -> dict[str, str]:
 def test_without_a_proxy_everything_is_new(folder: Path) -> None:
     result = run("plan", folder)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[0].split() == ["ACTION", "CONNECTION", "REASON"]
+    assert result.stdout.splitlines()[0].split() == ["ACTION", "CONNECTION", "PREFIX", "REASON"]
     assert actions(result) == {"alpha": "add", "beta": "add"}
+    assert re.search(r"^add +default/alpha +alpha +Not mounted yet\.$", result.stdout, re.MULTILINE)
+    assert not re.search(r" $", result.stdout, re.MULTILINE)
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
@@ -34,7 +36,8 @@ def test_invalid_files_are_named_each_on_its_line(folder: Path) -> None:
     (folder / "delta.yaml").write_text("{")
     result = run("plan", folder)
     assert result.returncode == 2
-    assert result.stdout == ""
+    assert actions(result) == {"alpha": "add", "beta": "add"}
+    assert "left out of the plan" in result.stderr
     assert re.search(r"gamma\.yaml:\d+:\d+: spec\.enabled: must be true or false", result.stderr)
     assert re.search(r"gamma\.yaml:\d+:\d+: spec\.prefix: must be a string", result.stderr)
     assert re.search(r"delta\.yaml:\d", result.stderr)
@@ -71,3 +74,4 @@ async def test_against_a_running_proxy(folder: Path, tmp_path: Path) -> None:
         result = await asyncio.to_thread(run, "plan", wanted, *against[:2])
         assert result.returncode == 1
         assert "HTTP 401" in result.stderr
+        assert "Give the file that holds its token: --token-file FILE." in result.stderr

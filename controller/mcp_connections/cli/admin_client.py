@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from aiohttp import ClientConnectorError
+
 from mcp_connections.cli.failure import CommandError, InputError
 from mcp_connections.mounts.report import RegistryReport
 from mcp_connections.operator.admin_client import AdminAddress, AdminClient, AdminError
@@ -34,9 +36,19 @@ async def fetch_report(url: str, token: str | None) -> RegistryReport:
         async with AdminClient() as client:
             return await client.report(address, token or "")
     except AdminError as error:
-        raise CommandError(
-            f"{error}. Check that the URL is that of an admin port and the token the right one."
-        ) from error
+        raise CommandError(f"{error}. {_advice(error, token)}") from error
+
+
+def _advice(error: AdminError, token: str | None) -> str:
+    if isinstance(error.__cause__, ClientConnectorError):
+        return "Start serve with --admin-port, and give the URL that it prints as admin."
+    if "HTTP 401" in str(error):
+        return (
+            "The token in the --token-file is not that of serve's --admin-token-file."
+            if token
+            else "Give the file that holds its token: --token-file FILE."
+        )
+    return "Check that the URL is that of an admin port and the token the right one."
 
 
 def admin_address(url: str) -> AdminAddress:

@@ -66,7 +66,7 @@ def main() -> NoReturn:
     except CommandError as error:
         code = _fail(str(error), error.exit_code)
     except typer.TyperException as error:
-        code = _fail(f"{error.format_message().rstrip('.')}. See '{PROGRAM} --help'.", error.exit_code)
+        code = _fail(f"{_sentence(error.format_message())} See '{_path(error)} --help'.", error.exit_code)
     except typer.Abort:
         code = 130
     except BrokenPipeError:
@@ -78,6 +78,16 @@ def main() -> NoReturn:
             raise
         code = _fail(f"unexpected {type(error).__name__}: {error}. Please report it; {TRACEBACK}=1 shows where.")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _sentence(message: str) -> str:
+    return message if message.endswith(("?", "!")) else f"{message.rstrip('.')}."
+
+
+def _path(error: typer.TyperException) -> str:
+    """The command whose options the error is about."""
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else PROGRAM
 
 
 def _fail(message: str, code: int = FAILED) -> int:

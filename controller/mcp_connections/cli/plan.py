@@ -11,7 +11,10 @@ import typer
 from mcp_connections.cli.failure import BAD_INPUT, InputError
 
 if TYPE_CHECKING:
+    from mcp_connections.mounts.plan import Action
     from mcp_connections.mounts.report import RegistryReport
+
+LEFT_OUT = "These files are left out of the plan; a proxy that runs keeps what they last held while they were valid."
 
 
 def plan(
@@ -41,26 +44,37 @@ def plan(
         raise InputError("--token-file belongs to --against: give the admin URL of the proxy as well.")
     overrides = Overrides(separator=checked_separator(separator))
     state = Folder(checked_folder(folder)).read()
-    if state.errors:
-        raise InputError("\n".join(map(str, state.errors)))
     for note in state.notes:
         typer.echo(note, err=True)
     try:
         wanted = desired(state, overrides)
     except SourceError as error:
-        raise InputError(str(error)) from error
+        raise InputError("\n".join([*map(str, state.errors), str(error)])) from error
     steps = compare(wanted, None if against is None else _fetch(against, token_file))
     for change in steps.settings:
         typer.echo(change)
-    if not steps.actions:
+    if steps.actions:
+        show(
+            ("action", "connection", "prefix", "reason"),
+            [(type(step).__name__.lower(), step.connection, _prefix(step), step.reason) for step in steps.actions],
+        )
+    elif not state.errors:
         typer.echo(f"No connections in {folder}, and none mounted.")
-        return
-    show(
-        ("action", "connection", "reason"),
-        [(type(step).__name__.lower(), step.connection, step.reason) for step in steps.actions],
-    )
+    if state.errors:
+        raise InputError("\n".join([*map(str, state.errors), LEFT_OUT]))
     if steps.of(Reject):
         raise typer.Exit(BAD_INPUT)
+
+
+def _prefix(step: Action) -> str:
+    from mcp_connections.mounts.plan import Add, Keep, Replace, Retire
+
+    match step:
+        case Add() | Keep() | Replace():
+            return step.spec.prefix
+        case Retire():
+            return step.observed.prefix
+    return ""
 
 
 def _fetch(url: str, token_file: Path | None) -> RegistryReport:

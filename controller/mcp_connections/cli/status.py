@@ -93,7 +93,11 @@ async def _list(namespace: str | None, kubeconfig: Path | None) -> tuple[list[An
     from mcp_connections.operator.cluster import CONNECTION, PROXY, Cluster, ClusterError
 
     try:
-        async with await Cluster.connect(kubeconfig) as cluster:
+        opened = await Cluster.connect(kubeconfig)
+    except ClusterError as error:
+        raise CommandError(f"{error} For a folder served with --admin-port: --url http://127.0.0.1:PORT.") from error
+    try:
+        async with opened as cluster:
             await cluster.check_resources()
             return await cluster.list_all(PROXY, namespace), await cluster.list_all(CONNECTION, namespace)
     except ClusterError as error:

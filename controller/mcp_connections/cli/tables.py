@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from rich.console import Console
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +31,19 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         table.add_column(header.upper(), overflow="fold")
     for row in rows:
         table.add_row(*(Text(text := _cell(value), style=_STYLES.get(text, "")) for value in row))
-    console().print(table)
+    terminal = console()
+    lines = terminal.render_lines(table, pad=False)
+    terminal.print(Segments([each for line in lines for each in (*_without_trailing_blanks(line), Segment.line())]))
+
+
+def _without_trailing_blanks(line: list[Segment]) -> list[Segment]:
+    kept = list(line)
+    while kept and not kept[-1].text.strip():
+        kept.pop()
+    if kept:
+        text, style, control = kept.pop()
+        kept.append(Segment(text.rstrip(), style, control))
+    return kept
 
 
 def age(since: datetime, now: datetime) -> str:
