@@ -42,6 +42,14 @@ def test_every_option_that_is_named_exists() -> None:
     assert named <= options
 
 
+def test_every_metric_is_listed() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "controller/mcp_connections/proxy").glob("*metrics.py"))
+    names = set(re.findall(r'"mcp_connections_(\w+)"', sources))
+    listed = {name.removesuffix("_total") for name in re.findall(r"`(\w+)`", README)}
+    assert names
+    assert names <= listed
+
+
 def test_fields_without_effect_are_marked_and_no_others() -> None:
     rows = [line.partition("*not yet*")[2] for line in README.splitlines() if line.startswith("|")]
     marked = {
