@@ -19,6 +19,8 @@ from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
+from mcp_connections.proxy.held_subscriptions import HeldSubscriptions
+from mcp_connections.proxy.log_level import reaches
 from mcp_connections.proxy.outbox import Outbox
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.replica import Replica
@@ -63,6 +65,7 @@ class ClientSession:
         self.running: dict[bytes, asyncio.Task[Any]] = {}
         """Requests in progress by the raw JSON of their id."""
         self.last_used = asyncio.get_running_loop().time()
+        self.subscriptions = HeldSubscriptions(registry, self, self, self._tell_end)
         self._registry = registry
         self._stream: Outbox | None = None
         self._unheard = Outbox("no event stream or reconnects", MAX_UNHEARD)
@@ -99,6 +102,21 @@ class ClientSession:
     def deliver(self, message: bytes) -> None:
         """Send a message outside any request. A client that does not read loses the oldest first."""
         (self._unheard if self._stream is None else self._stream).push(message)
+
+    def subscription_ended(self, uri: str, cause: str) -> None:
+        """Updates of a resource come no more."""
+        self.subscriptions.end(uri, cause)
+
+    def _tell_end(self, uri: str, cause: str) -> None:
+        """This era has no message for the end of a subscription: what can be had is in the list of resources, and a
+        log message says why where messages are to be expected."""
+        self.deliver(jsonrpc.notification("notifications/resources/list_changed"))
+        mounts = self._registry.mounts_for(self.principal)
+        declared = any("logging" in mount.capabilities(self.era) for mount in mounts)
+        if declared and (self.log_level is None or reaches("warning", self.log_level)):
+            text = f"Updates of {uri} have ended: {cause}. Subscribe again once it is listed."
+            params = {"level": "warning", "logger": "mcp-connections", "data": text}
+            self.deliver(jsonrpc.notification("notifications/message", jsonrpc.encode(params)))
 
     # questions of backends
 
@@ -155,6 +173,7 @@ class ClientSession:
         self.close_stream()
         for task in tuple(self.running.values()):
             task.cancel()
+        self.subscriptions.forget()
         for mount in self._registry.mounts:
             mount.forget(self)
         self._questions.clear()

@@ -51,6 +51,14 @@ class Client(Protocol):
     def withdraw(self, asker: Asker, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
         """The backend cancels a request that was passed on with ``ask``."""
 
+    def subscription_ended(self, uri: str, cause: str) -> None:
+        """Updates of the public ``uri`` come no more, because of ``cause``; if the client still wants them."""
+
+
+def updated(uri: str) -> bytes:
+    """``notifications/resources/updated`` for a public URI."""
+    return jsonrpc.notification("notifications/resources/updated", b'{"uri":%s}' % jsonrpc.encode(uri))
+
 
 class Subscriptions:
     """Which clients want the updates of which resources of a mount, by the backend's URIs."""
@@ -80,6 +88,16 @@ class Subscriptions:
         """A client left; what nobody is subscribed to any more."""
         mine = [uri for uri, clients in self._clients.items() if client in clients]
         return [uri for uri in mine if self.remove(uri, client)]
+
+    def resumed(self, uri: str) -> None:
+        """The backend was subscribed to anew. Whether the resource changed meanwhile nobody knows but who reads it."""
+        for client in tuple(self._clients.get(uri, ())):
+            client.deliver(updated(public_uri(self._mount.spec.prefix, uri)))
+
+    def refused(self, uri: str, cause: str) -> None:
+        """The backend would not be subscribed to anew."""
+        for client in self._clients.pop(uri, ()):
+            client.subscription_ended(public_uri(self._mount.spec.prefix, uri), cause)
 
     def updated(self, message: Envelope) -> None:
         """Pass ``notifications/resources/updated`` on, under the public URI."""
@@ -121,6 +139,20 @@ class Leg:
         """Whether an upstream session is open."""
         return self._session is not None and self._session.fault is None
 
+    @property
+    def closed(self) -> bool:
+        """Whether the leg is of no more use."""
+        return self._closed
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for what the backend says through it, and no session is there to hear it."""
+        return bool(self._subscriptions.uris) and not self.active and self._opening is None and not self._closed
+
+    def quote(self, said: bytes) -> str:
+        """What the backend said, for a text; without secrets."""
+        return self._session.quote(said) if self._session is not None else "(no longer known)"
+
     async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
         """Relay a request. A backend that lost the session gets the request once more in a new one: HTTP 404
         says that it was not executed (basic/transports, Session Management). Raises ChannelError."""
@@ -160,13 +192,21 @@ class Leg:
             await session.aclose()
             raise Unreachable("the session is closed", executed=False)
         self._session = session
+        try:
+            await self._resume(session)
+        except BaseException:
+            self._forget(session)  # else it would serve without what the client had asked for
+            raise
+        return session
+
+    async def _resume(self, session: UpstreamSession) -> None:
+        """Have in a new session what the client had in the one before."""
         if self._subscriptions.uris or (self._client is not None and self._client.listening):
             session.listen()
         if self._client is not None and self._client.log_level is not None:
             await self._set_level(session, self._client.log_level)
         for uri in self._subscriptions.uris:
             await self._subscribe(session, uri)
-        return session
 
     def _opened(self, task: asyncio.Task[UpstreamSession]) -> None:
         self._opening = None
@@ -179,18 +219,22 @@ class Leg:
             await self._replay(session, "logging/setLevel", b'{"level":%s}' % jsonrpc.encode(level))
 
     async def _subscribe(self, session: UpstreamSession, uri: str) -> None:
-        await self._replay(session, "resources/subscribe", b'{"uri":%s}' % jsonrpc.encode(uri))
+        refusal = await self._replay(session, "resources/subscribe", b'{"uri":%s}' % jsonrpc.encode(uri))
+        if refusal is None:
+            self._subscriptions.resumed(uri)
+        else:
+            label = self._mount.label
+            self._subscriptions.refused(uri, f"connection {label} refused the subscription in a new session: {refusal}")
 
-    async def _replay(self, session: UpstreamSession, method: str, params: bytes) -> None:
+    async def _replay(self, session: UpstreamSession, method: str, params: bytes) -> str | None:
+        """Say in a new session what was said in the one before; the backend's error if it answers with one."""
         request = {"jsonrpc": jsonrpc.VERSION, "method": Raw(jsonrpc.encode(method)), "params": Raw(params)}
         answer = await session.request(request)
-        if "error" in answer:
-            log.warning(
-                "connection %s: %s failed in a new session: %s",
-                self._mount.label,
-                method,
-                session.quote(bytes(answer["error"])),
-            )
+        if "error" not in answer:
+            return None
+        refusal = session.quote(bytes(answer["error"]))
+        log.warning("connection %s: %s failed in a new session: %s", self._mount.label, method, refusal)
+        return refusal
 
     def listen(self) -> None:
         """The client can now receive messages outside requests."""
@@ -290,3 +334,4 @@ class Leg:
         log.info("connection %s: a client's session was lost: %s", self._mount.label, error)
         self._forget(session)
         self._mount.suspect()
+        self._mount.restorer.restore(self)

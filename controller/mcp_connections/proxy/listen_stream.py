@@ -18,8 +18,8 @@ from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.disconnects import until_gone
 from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
 from mcp_connections.proxy.event_stream import PING, encode_event
+from mcp_connections.proxy.held_subscriptions import HeldSubscriptions
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
-from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.outbox import Outbox
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 1000
 MAX_URIS: Final = 1000
+AT_ONCE: Final = 16
+"""Subscriptions of one stream that are made at a time."""
 _LISTS: Final = ("tools", "prompts", "resources")
 
 
@@ -44,10 +46,9 @@ class ListenStream:
         self.hello = client.hello
         self.principal = client.principal
         self._registry = registry
-        self._pooled = client
         self._request_id = request_id
         self._lists: set[str] = set()
-        self._subscribed: list[tuple[Mount, str]] = []
+        self._subscriptions = HeldSubscriptions(registry, self, client, self._tell_end)
         self._queue = Outbox("its subscription", MAX_QUEUED)
         self._early: deque[bytes] | None = deque(maxlen=MAX_QUEUED)
         """What came before the acknowledgement, which has to be first; None from then on."""
@@ -79,26 +80,19 @@ class ListenStream:
             raise RpcError(
                 INVALID_PARAMS, f"params.notifications.resourceSubscriptions must be a list of at most {MAX_URIS} URIs"
             )
-        agreed: list[str] = []
-        for uri in uris:
-            target = self._registry.view(self.principal, self.era).locate(uri)
-            if target is not None and await self._subscribe_one(target.owner, target.own):
-                agreed.append(uri)
-        return agreed
+        turns = asyncio.Semaphore(AT_ONCE)
+        await asyncio.gather(*(self._subscribe_one(uri, turns) for uri in uris))
+        return [uri for uri in uris if uri in self._subscriptions]
 
-    async def _subscribe_one(self, mount: Mount, uri: str) -> bool:
-        if not mount.offers_subscriptions(self.era):
-            return False
-        message = _request("resources/subscribe", uri)
-        try:
-            answer = await mount.attend(lambda leg: leg.subscribe(self, uri, message), self._pooled)
-        except RpcError as error:
-            log.info("a subscription was left out: %s", error)
-            return False
-        if "error" in answer:
-            return False
-        self._subscribed.append((mount, uri))
-        return True
+    async def _subscribe_one(self, uri: str, turns: asyncio.Semaphore) -> None:
+        async with turns:
+            target = self._registry.view(self.principal, self.era).locate(uri)
+            if target is None or not target.owner.offers_subscriptions(self.era):
+                return
+            try:
+                await self._subscriptions.subscribe(uri, target.owner, target.own)
+            except RpcError as error:
+                log.info("a subscription was left out: %s", error)
 
     # Client
 
@@ -113,6 +107,16 @@ class ListenStream:
 
     def withdraw(self, asker: Asker, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
         """Nothing was asked."""
+
+    def subscription_ended(self, uri: str, cause: str) -> None:
+        """Updates of a resource come no more."""
+        self._subscriptions.end(uri, cause)
+
+    def _tell_end(self, uri: str, cause: str) -> None:
+        """End the stream. The client then knows that it has no subscriptions, and the acknowledgement of its next
+        stream says which of them it can have (basic/patterns/subscriptions, Graceful Closure)."""
+        if self._early is None:  # else the acknowledgement tells it
+            self.stop()
 
     def _changed(self, changes: set[str]) -> None:
         for kind in sorted(changes & self._lists):
@@ -158,14 +162,4 @@ class ListenStream:
     async def close(self) -> None:
         """Give up the subscriptions."""
         self._registry.unlisten(self.era, self._changed)
-        for mount, uri in self._subscribed:
-            message = _request("resources/unsubscribe", uri)
-            try:
-                await mount.attend(lambda leg: leg.unsubscribe(self, uri, message), self._pooled)  # noqa: B023
-            except RpcError as error:
-                log.debug("unsubscribing from a connection: %s", error)
-
-
-def _request(method: str, uri: str) -> Envelope:
-    params = Raw(b'{"uri":%s}' % jsonrpc.encode(uri))
-    return {"jsonrpc": jsonrpc.VERSION, "method": Raw(jsonrpc.encode(method)), "params": params}
+        await self._subscriptions.release()

@@ -24,6 +24,7 @@ from mcp_connections.mounts.spec import MountSpec, RequestPolicy
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue
 from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.client_access import may_use
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.control import Control
 from mcp_connections.proxy.eras import Era
@@ -33,6 +34,7 @@ from mcp_connections.proxy.leg import PROXY_HELLO, Client, Leg
 from mcp_connections.proxy.opening import Opener
 from mcp_connections.proxy.policy import RequestPolicies
 from mcp_connections.proxy.refusals import SESSIONS, Refusals
+from mcp_connections.proxy.restoring import Restorer
 from mcp_connections.proxy.retry import is_harmless_twice
 from mcp_connections.proxy.second_era import Offer, SecondEra
 from mcp_connections.proxy.session_slots import NoSlot, SessionSlots
@@ -84,6 +86,7 @@ class Mount:
         )
         most = spec.session_limits.max_sessions
         self._slots = SessionSlots(most, spec.timeouts.connect) if most is not None else None
+        self.restorer = Restorer(self.label, self._all_legs, self._open_for)
         self._legs: dict[Client | None, Leg] = {}
         self._stateless: StatelessLeg | None = None
         self._running: set[asyncio.Task[Any]] = set()
@@ -287,7 +290,22 @@ class Mount:
         self._second.ask(self._control.generation)
         return None if self._second.settled.is_set() else self._second
 
+    def succeed(self, former: Mount) -> None:
+        """Take the place of a mount: clients that listen and had a session there get one here as soon as can be."""
+        with_sessions = (client for client, leg in former._legs.items() if client is not None and leg.active)
+        self.restorer.expect((*with_sessions, *former.restorer.expected))
+        if self._control.live:
+            self.restorer.backend_is_there()
+
+    def _all_legs(self) -> list[Leg | StatelessLeg]:
+        return [*self._legs.values(), *((self._stateless,) if self._stateless is not None else ())]
+
+    async def _open_for(self, client: Client) -> None:
+        if client.listening and may_use(self.spec.allow, client.principal):
+            await (await self._leg(client)).session()
+
     def _lists_were_read(self) -> None:
+        self.restorer.backend_is_there()
         if self._second.offer is not None and self._control.era == "handshake":
             self._second.ask(self._control.generation)
             self._second.changed()
@@ -405,6 +423,7 @@ class Mount:
             retired_at=self._now(),
             in_flight=self.in_flight,
         )
+        self.restorer.stop()
         self._ender = asyncio.create_task(self._drain(drain_timeout), name=f"drain {self.label}")
 
     async def _drain(self, seconds: float) -> None:

@@ -68,8 +68,10 @@ class Registry:
         self._mounts: dict[tuple[str, str], Mount] = {}
         self._retired: deque[Mount] = deque()
         self._listeners: list[tuple[Era, Listener]] = []
+        self._followers: dict[Callable[[], None], None] = {}
         self._aggregates: dict[Era, Aggregate[Mount]] = dict.fromkeys(ERAS, Aggregate([]))
-        self._announced = self._aggregates
+        self._unannounced: dict[Era, set[str]] = {era: set() for era in ERAS}
+        """Lists that have changed since clients were told last, be it for a moment in which somebody saw them."""
         self._restricted = False
         """Whether any mount is not for every client."""
         self._views: dict[tuple[Era, frozenset[tuple[str, str]]], Aggregate[Mount]] = {}
@@ -107,12 +109,15 @@ class Registry:
             self._stale = False
             self._views.clear()
             mounts = self._mounts.values()
+            before = self._aggregates
             common = _aggregate(mounts, "handshake")
             differ = any(mount.public_for("stateless") is not mount.public for mount in mounts)
             self._aggregates = {
                 "handshake": common,
                 "stateless": _aggregate(mounts, "stateless") if differ else common,
             }
+            for era in ERAS:
+                self._unannounced[era] |= self._aggregates[era].changes_from(before[era])
         return self._aggregates
 
     @property
@@ -154,6 +159,14 @@ class Registry:
         """The opposite of ``listen``."""
         if (era, listener) in self._listeners:
             self._listeners.remove((era, listener))
+
+    def follow(self, follower: Callable[[], None]) -> None:
+        """Have ``follower`` called after every change of the mounts or of their state; once, however often it asks."""
+        self._followers[follower] = None
+
+    def unfollow(self, follower: Callable[[], None]) -> None:
+        """The opposite of ``follow``."""
+        self._followers.pop(follower, None)
 
     async def first_attempts(self, seconds: float) -> None:
         """Return once every mount's first attempt has ended or is ``seconds`` old: one backend that hangs costs its
@@ -282,6 +295,8 @@ class Registry:
         leaving = [(before[connection.namespace, connection.name], cause) for connection, cause in causes]
         for mount, cause in leaving:
             log.info("connection %s: retiring (%s)", mount.label, cause)
+            if cause == "Changed" and (successor := self.find(mount.spec.connection)) is not None:
+                successor.succeed(mount)
             mount.retire(cause, desired.drain_timeout)
             self._retired.append(mount)
         while len(self._retired) > RETIRED_KEPT and self._retired[0].closed.is_set():
@@ -302,11 +317,13 @@ class Registry:
 
     def _announce(self) -> None:
         self._announcement = None
-        before, self._announced = self._announced, self._current()
-        changes = {era: self._announced[era].changes_from(before[era]) for era in ERAS}
+        self._current()
+        changes, self._unannounced = self._unannounced, {era: set() for era in ERAS}
         for era, listener in tuple(self._listeners):
             if changes[era]:
                 listener(changes[era])
+        for follower in tuple(self._followers):
+            follower()
 
     async def aclose(self, drain_timeout: float = 0.0) -> None:
         """Retire everything and return once all of it is closed."""

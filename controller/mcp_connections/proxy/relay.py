@@ -38,6 +38,7 @@ FIRST_LIST_SECONDS: Final = 3.0
 LISTED: Final = {listing.method: listing.kind for listing in LISTINGS}
 
 Handler = Callable[[Client, Envelope, Scope], Awaitable[Envelope]]
+SessionHandler = Callable[[ClientSession, Envelope], Awaitable[Envelope]]
 
 
 class Relay:
@@ -51,9 +52,11 @@ class Relay:
             "tools/call": self._call_tool,
             "prompts/get": self._get_prompt,
             "resources/read": self._read_resource,
+            "completion/complete": self.complete,
+        }
+        self._session_handlers: dict[str, SessionHandler] = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
-            "completion/complete": self.complete,
         }
 
     # initialize
@@ -105,6 +108,10 @@ class Relay:
             self.admit(client, method)
             if handler is not None:
                 response = await handler(client, message, stream)
+                response["id"] = Raw(request_id)
+                return jsonrpc.encode(response)
+            if (of_session := self._session_handlers.get(method)) is not None:
+                response = await of_session(client, message)
                 response["id"] = Raw(request_id)
                 return jsonrpc.encode(response)
             if (kind := LISTED.get(method)) is not None:
@@ -208,15 +215,18 @@ class Relay:
         message["params"] = Raw(jsonrpc.encode(params))
         return target
 
-    async def _subscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
-        mount, uri = await self._located(client, "resources/subscribe", message)
+    async def _subscribe(self, client: ClientSession, message: Envelope) -> Envelope:
+        uri = _uri("resources/subscribe", message)
+        mount, own = await self._located(client, "resources/subscribe", message)
         if not mount.offers_subscriptions(client.era):
             raise RpcError(METHOD_NOT_FOUND, f"connection {mount.label} does not offer resource subscriptions")
-        return await mount.attend(lambda leg: leg.subscribe(client, uri, message), client, message)
+        return await client.subscriptions.subscribe(uri, mount, own, message)
 
-    async def _unsubscribe(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
-        mount, uri = await self._located(client, "resources/unsubscribe", message)
-        answer = await mount.attend(lambda leg: leg.unsubscribe(client, uri, message), client)
+    async def _unsubscribe(self, client: ClientSession, message: Envelope) -> Envelope:
+        answer = None
+        if not client.subscriptions.drop(_uri("resources/unsubscribe", message)):
+            mount, own = await self._located(client, "resources/unsubscribe", message)
+            answer = await mount.attend(lambda leg: leg.unsubscribe(client, own, message), client)
         return answer if answer is not None else {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
 
     async def complete(self, client: Client, message: Envelope, stream: Scope) -> Envelope:
@@ -302,6 +312,10 @@ def negotiate(offered: str) -> str:
     """The protocol version to answer initialize with: the client's if it is known, else the newest
     (basic/lifecycle, Version Negotiation)."""
     return offered if offered in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+
+
+def _uri(method: str, message: Envelope) -> str:
+    return jsonrpc.string_member(jsonrpc.members(message.get("params"), method), "uri", method)
 
 
 def _declares(capability: object, flag: str) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
@@ -27,6 +27,27 @@ FIRST_RETRY: Final = 1.0
 LONGEST_RETRY: Final = 30.0
 
 
+ACKNOWLEDGED_SECONDS: Final = 5.0
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+
+class Acknowledgement(NamedTuple):
+    """What a backend agreed to tell on a ``subscriptions/listen`` stream."""
+
+    refused: frozenset[str]
+    """Resources that were asked for and will not be heard of."""
+    again: bool
+    """The stream takes the place of one that had ended: nobody heard of what happened in between."""
+
+
+class _Stream(NamedTuple):
+    """A ``subscriptions/listen`` under way."""
+
+    request_id: int
+    wanted: frozenset[str]
+    again: bool
+
+
 class StatelessSession(UpstreamSession):
     """The shared way to a backend of protocol version 2026-07-28."""
 
@@ -39,6 +60,10 @@ class StatelessSession(UpstreamSession):
         self._wanted: frozenset[str] = frozenset()
         self._listening = False
         self._listener: asyncio.Task[None] | None = None
+        self._stream: _Stream | None = None
+        self._again = False
+        self._settled = asyncio.Event()
+        """Set once the backend has said what it agrees to tell."""
 
     async def begin(self, seconds: float) -> None:
         """``server/discover``, within ``seconds``."""
@@ -94,8 +119,8 @@ class StatelessSession(UpstreamSession):
         if self._listener is None and self._filter():
             self._listener = asyncio.create_task(self._listen(), name="subscriptions/listen")
 
-    def watch(self, uris: Iterable[str]) -> None:
-        """Receive updates of exactly these resources, too."""
+    def watch(self, uris: Iterable[str], *, again: bool = False) -> None:
+        """Receive updates of exactly these resources, too; ``again``: another session did so before."""
         wanted = frozenset(uris)
         if wanted == self._wanted:
             return
@@ -103,7 +128,16 @@ class StatelessSession(UpstreamSession):
         if self._listener is not None:
             self._listener.cancel()
             self._listener = None
+        self._again = again
+        self._settled.clear()
         self.listen()
+
+    async def watching(self) -> None:
+        """Return once the backend has said which resources it agrees to tell of, or has not within a few seconds."""
+        if self._wanted:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ACKNOWLEDGED_SECONDS):
+                    await self._settled.wait()
 
     def _filter(self) -> dict[str, Any]:
         chosen: dict[str, Any] = {}
@@ -115,30 +149,49 @@ class StatelessSession(UpstreamSession):
         return chosen
 
     async def _listen(self) -> None:
-        pause = FIRST_RETRY
+        pause, again = FIRST_RETRY, self._again
         while self.fault is None:
             started = asyncio.get_running_loop().time()
             try:
-                if not await self._listen_once():
+                if not await self._listen_once(again):
                     return
             except ChannelError as error:
                 log.debug("subscriptions/listen ended: %s", error)
             if asyncio.get_running_loop().time() - started > LONGEST_RETRY:
                 pause = FIRST_RETRY
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_RETRY)
+            pause, again = min(pause * 2, LONGEST_RETRY), True
 
-    async def _listen_once(self) -> bool:
+    async def _listen_once(self, again: bool) -> bool:
         """One stream, from request to end; False where the backend refuses to have any."""
         params = Raw(b'{"notifications":%s}' % jsonrpc.encode(self._filter()))
         message: Envelope = {"jsonrpc": jsonrpc.VERSION, "method": Raw(b'"subscriptions/listen"'), "params": params}
         request_id = self._next_id()
+        self._stream = _Stream(request_id, self._wanted, again)
         try:
             answer = await self._exchange(request_id, completed(message, self._hello), None, None)
         except asyncio.CancelledError:
             self._abandon(request_id, "no longer needed")
             raise
-        return "error" not in answer
+        if "error" in answer:
+            self._events.notified(self, ACKNOWLEDGED, _acknowledging_nothing(request_id), None)
+            return False
+        return True
+
+    def acknowledgement(self, message: Envelope) -> Acknowledgement | None:
+        """What ``notifications/subscriptions/acknowledged`` says; None where it is of an earlier stream, or unreadable
+        (basic/patterns/subscriptions, Acknowledgment)."""
+        stream = self._stream
+        try:
+            params = jsonrpc.decode_any(message.get("params", jsonrpc.NULL))
+        except jsonrpc.DecodeError:
+            return None
+        subscription = object_member(object_member(params).get("_meta")).get(META_SUBSCRIPTION)
+        if stream is None or str(subscription) != str(stream.request_id):
+            return None
+        self._settled.set()
+        agreed = object_member(object_member(params).get("notifications")).get("resourceSubscriptions")
+        return Acknowledgement(stream.wanted.difference(agreed if isinstance(agreed, list) else ()), stream.again)
 
     async def aclose(self) -> None:
         if self._listener is not None:
@@ -146,3 +199,13 @@ class StatelessSession(UpstreamSession):
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({self._listener})
         await super().aclose()
+
+
+def _acknowledging_nothing(request_id: int) -> Envelope:
+    """What a backend says in effect that refuses to have a stream."""
+    params = {"notifications": {}, "_meta": {META_SUBSCRIPTION: request_id}}
+    return {
+        "jsonrpc": jsonrpc.VERSION,
+        "method": Raw(jsonrpc.encode(ACKNOWLEDGED)),
+        "params": Raw(jsonrpc.encode(params)),
+    }

@@ -84,6 +84,9 @@ class PooledClient:
     def withdraw(self, asker: Asker, request_id: Raw, message: Envelope, scope: Scope | None) -> None:
         """A question once given as an answer cannot be taken back; the answer to it will find nobody."""
 
+    def subscription_ended(self, uri: str, cause: str) -> None:
+        """Such a client subscribes with a stream of its own."""
+
 
 class ClientPool:
     """The PooledClients of one process: the least recently used make room, idle ones end."""

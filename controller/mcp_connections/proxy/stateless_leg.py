@@ -16,13 +16,13 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import ChannelError, Envelope, Unreachable, begun, unsent
 from mcp_connections.proxy.envelope import completed
 from mcp_connections.proxy.input_requests import Answers, input_required, questions, with_input
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from mcp_connections.proxy.leg import Client, Subscriptions
+from mcp_connections.proxy.stateless import ACKNOWLEDGED, StatelessSession
 from mcp_connections.proxy.upstream import Scope, UpstreamSession
 
 if TYPE_CHECKING:
     from mcp_connections.proxy.mount import Mount
-    from mcp_connections.proxy.stateless import StatelessSession
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,20 @@ class StatelessLeg:
     def active(self) -> bool:
         """Whether the session is open."""
         return self._session is not None and self._session.fault is None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the leg is of no more use."""
+        return self._closed
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for what the backend says through it, and no session is there to hear it."""
+        return bool(self._subscriptions.uris) and not self.active and self._opening is None and not self._closed
+
+    def quote(self, said: bytes) -> str:
+        """What the backend said, for a text; without secrets."""
+        return self._session.quote(said) if self._session is not None else "(no longer known)"
 
     async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
         """Relay a request. Raises ChannelError, or RpcError where the client refused an input."""
@@ -118,11 +132,16 @@ class StatelessLeg:
             self._session.listen()
 
     async def subscribe(self, client: Client, uri: str, message: Envelope) -> Envelope:
-        """Subscribe ``client`` to the backend's ``uri``. Raises ChannelError."""
+        """Subscribe ``client`` to the backend's ``uri``; an error where the backend does not agree. Raises
+        ChannelError."""
         session = await self.session()
         self._subscriptions.add(uri, client)
         session.watch(self._subscriptions.uris)
-        return {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
+        await session.watching()
+        if uri in self._subscriptions.uris:
+            return {"jsonrpc": jsonrpc.VERSION, "result": Raw(b"{}")}
+        error = RpcError(INVALID_PARAMS, f"connection {self._mount.label} does not tell of updates of this resource")
+        return {"jsonrpc": jsonrpc.VERSION, "error": Raw(error.body())}
 
     async def unsubscribe(self, client: Client, uri: str, message: Envelope) -> Envelope | None:
         """The opposite."""
@@ -168,9 +187,23 @@ class StatelessLeg:
             self._subscriptions.updated(message)
         elif method.endswith("/list_changed"):
             self._mount.stateless_lists_changed()
+        elif method == ACKNOWLEDGED:
+            self._acknowledged(session, message)
         elif scope is not None:
             scope.deliver(jsonrpc.encode(message))
+
+    def _acknowledged(self, session: UpstreamSession, message: Envelope) -> None:
+        if not isinstance(session, StatelessSession) or (agreed := session.acknowledgement(message)) is None:
+            return
+        for uri in self._subscriptions.uris:
+            if uri in agreed.refused:
+                cause = f"connection {self._mount.label} does not tell of updates of this resource"
+                self._subscriptions.refused(uri, cause)
+            elif agreed.again:
+                self._subscriptions.resumed(uri)
+        session.watch(self._subscriptions.uris)
 
     def lost(self, session: UpstreamSession, error: ChannelError) -> None:
         log.info("connection %s: the session was lost: %s", self._mount.label, error)
         self._mount.suspect()
+        self._mount.restorer.restore(self)
