@@ -238,6 +238,27 @@ async def test_an_invalid_proxy_leaves_the_endpoint_as_closed_as_it_was(folder: 
         assert await status() == 401
 
 
+async def test_changes_of_settings_are_told(folder: Path) -> None:
+    (folder / "proxy.yaml").write_text(proxy_manifest(auth=AUTH))
+    (folder / "secret.yaml").write_text(TOKEN)
+    async with start_command("serve", folder, "--port", "0") as serve:
+        await serve.said("ready +default/beta")
+        changed = TOKEN.replace("s3cret-of", "an0ther-of")
+        await serve.said_anew("settings  auth bearer: the token changed$", lambda: write(folder, "secret", changed))
+        await serve.said_anew(
+            "reloaded:\n  settings  separator '_' is now '__'$",
+            lambda: write(folder, "proxy", proxy_manifest(auth=AUTH, separator="__")),
+        )
+        await serve.said_anew(
+            "settings  auth bearer is now unset: clients need no token$", (folder / "proxy.yaml").unlink
+        )
+        assert "-of-16-chars" not in serve.output
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}.yaml").write_text(text)
+
+
 async def test_log_lines_as_json(folder: Path) -> None:
     (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
     async with start_command("serve", folder, "--port", "0", "--log-format", "json", "--log-level", "info") as serve:

@@ -90,7 +90,7 @@ class PodControl:
 
     async def _apply(self, desired: DesiredMounts) -> ReloadResult:
         result = await self._process.registry.apply(desired)
-        self._reporter.applied(result)
+        self._reporter.applied(result, desired)
         return result
 
     def _complain(self, complaint: str) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 from mcp_connections.cli import announcements
 from mcp_connections.cli.admin_client import read_token
 from mcp_connections.cli.announcements import Say
-from mcp_connections.cli.failure import CommandError
+from mcp_connections.cli.failure import CommandError, InputError
+from mcp_connections.cli.setting_changes import setting_changes
 from mcp_connections.mounts.report import ReloadResult
-from mcp_connections.mounts.spec import ConnectionKey, Rejection
+from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, Rejection
 from mcp_connections.proxy.admin_control import AdminControl
 from mcp_connections.proxy.listening import PortError, bind
 from mcp_connections.proxy.process import DRAIN_SECONDS, ProxyProcess
@@ -29,6 +30,11 @@ class Ports:
     port: int
     admin_port: int | None
     admin_token_file: Path | None
+
+    def __post_init__(self) -> None:
+        """Raises InputError where a token would guard nothing."""
+        if self.admin_token_file is not None and self.admin_port is None:
+            raise InputError("--admin-token-file belongs to --admin-port: give the port as well, 0 for any free one.")
 
 
 @contextlib.asynccontextmanager
@@ -74,19 +80,23 @@ class Reporter:
         self._registry = process.registry
         self._say = say
         self._first = True
+        self._settings = DesiredMounts()
         self._rejected: tuple[Rejection, ...] = ()
         self._ready: set[ConnectionKey] = set()
         """Connections that were said to be ready."""
         self._registry.listen("handshake", lambda _: self._tell_news())
 
-    def applied(self, result: ReloadResult) -> None:
+    def applied(self, result: ReloadResult, desired: DesiredMounts) -> None:
         """After the first reload everything that is mounted, after any other what changed."""
         report = self._registry.report()
         if self._first:
             self._tell(announcements.mounted(report))
-        elif lines := announcements.reloaded(result, report, rejected_before=self._rejected):
-            self._tell(["reloaded:", *lines])
+        else:
+            lines = [f"  settings  {change}" for change in setting_changes(self._settings, desired)]
+            lines += announcements.reloaded(result, report, rejected_before=self._rejected)
+            self._tell(["reloaded:", *lines] if lines else [])
         self._first = False
+        self._settings = desired
         self._rejected = report.rejected
         self._ready = {mount.connection for mount in report.mounts if mount.ready}
 

@@ -50,7 +50,7 @@ class FolderControl:
 
     async def apply(self, desired: DesiredMounts) -> ReloadResult:
         result = await self._process.registry.apply(desired)
-        self._reporter.applied(result)
+        self._reporter.applied(result, desired)
         return result
 
     async def check_health(self) -> tuple[HealthReport, ...]:
