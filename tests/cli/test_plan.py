@@ -38,9 +38,17 @@ def test_invalid_files_are_named_each_on_its_line(folder: Path) -> None:
     assert result.returncode == 2
     assert actions(result) == {"alpha": "add", "beta": "add"}
     assert "left out of the plan" in result.stderr
+    assert "serve does not start" not in result.stderr
     assert re.search(r"gamma\.yaml:\d+:\d+: spec\.enabled: must be true or false", result.stderr)
     assert re.search(r"gamma\.yaml:\d+:\d+: spec\.prefix: must be a string", result.stderr)
     assert re.search(r"delta\.yaml:\d", result.stderr)
+
+
+def test_an_invalid_proxy_keeps_serve_from_starting(folder: Path) -> None:
+    (folder / "proxy.yaml").write_text("kind: McpProxy\nspec: [")
+    result = run("plan", folder)
+    assert result.returncode == 2
+    assert "serve does not start" in result.stderr
 
 
 def test_a_rejected_connection_is_listed_with_its_reason(folder: Path) -> None:

@@ -27,6 +27,7 @@ async def test_of_one_proxy(folder: Path, tmp_path: Path) -> None:
         result = await asyncio.to_thread(run, "status", "--url", url, "--token-file", tmp_path / "token")
     assert result.returncode == 0, result.stderr
     header, *rows = result.stdout.splitlines()
+    assert [line for line in (header, *rows) if line != line.rstrip()] == []
     assert header.split() == ["CONNECTION", "PREFIX", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE", "MESSAGE"]
     table = {row.split()[0]: row for row in rows}
     assert re.match(r"default/alpha +alpha +stdio +2 +True +Ready +\d+s", table["default/alpha"])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcp_connections.mounts.report import RegistryReport
 
 LEFT_OUT = "These files are left out of the plan; a proxy that runs keeps what they last held while they were valid."
+NO_START = "One of them may hide the McpProxy, which says who may use the endpoint: serve does not start with it."
 
 
 def plan(
@@ -61,7 +62,7 @@ def plan(
     elif not state.errors:
         typer.echo(f"No connections in {folder}, and none mounted.")
     if state.errors:
-        raise InputError("\n".join([*map(str, state.errors), LEFT_OUT]))
+        raise InputError("\n".join([*map(str, state.errors), LEFT_OUT, *([NO_START] if state.proxy_errors else [])]))
     if steps.of(Reject):
         raise typer.Exit(BAD_INPUT)
 
