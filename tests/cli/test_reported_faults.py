@@ -20,6 +20,7 @@ from tests.cli.conftest import PATIENCE, Running, manifest, start_command
 from tests.proxy.client import Client
 from tests.proxy.running import http_client
 
+CHANGED = "notifications/tools/list_changed"
 API = "mcp-connections.io/v1alpha1"
 
 
@@ -109,20 +110,19 @@ async def test_std_06_a_missing_command_harms_nobody_else(tmp_path: Path) -> Non
 
 
 async def test_ntf_02_connected_clients_are_told_of_every_change(tmp_path: Path, backend: ScriptedBackend) -> None:
-    (tmp_path / "one.yaml").write_text(connection("one", backend.url))
     async with served(tmp_path) as (_, client):
         await client.listen()
         (tmp_path / "two.yaml").write_text(connection("two", backend.url))
-        await client.hear("notifications/tools/list_changed")
-        assert "two_echo" in await client.names()
+        await client.hear(CHANGED)
+        assert await client.names() == ["two_echo", "two_bump"]
         (tmp_path / "two.yaml").write_text(connection("two", backend.url, prefix="three"))
-        await client.hear("notifications/tools/list_changed", 2)
-        assert "three_echo" in await client.names()
+        await client.hear(CHANGED, 2)
+        assert await client.names() == ["three_echo", "three_bump"]
         (tmp_path / "two.yaml").unlink()
-        await client.hear("notifications/tools/list_changed", 3)
-        assert await client.names() == ["one_echo", "one_bump"]
+        await client.hear(CHANGED, 3)
+        assert await client.names() == []
         assert (await client.call("three_echo")).error["code"] == -32602
-        assert len(client.heard_of("notifications/tools/list_changed")) == 3
+        assert len(client.heard_of(CHANGED)) == 3
 
 
 @pytest.mark.parametrize("value", [b"s3cret\n", b"s3cret\r\n", b"  s3cret  ", b"Bearer s3cret", b"bearer s3cret\n"])

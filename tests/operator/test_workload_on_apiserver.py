@@ -122,17 +122,18 @@ async def test_a_pod_template_that_the_api_server_refuses_is_reported_and_can_be
     assert template["metadata"]["labels"]["team"] == "ours"
 
 
-async def test_a_proxy_with_a_field_that_is_not_acted_on_is_not_put_in_force(world: World, backend: Backend) -> None:
-    await world.apply(proxy(rateLimit={"requests": 5}), connection("notes", backend.url))
+async def test_a_proxy_that_is_not_accepted_is_not_put_in_force(world: World, backend: Backend) -> None:
+    auth = {"bearerTokenRef": {"name": "absent", "key": "token"}}
+    await world.apply(proxy(auth=auth), connection("notes", backend.url))
 
     live = await world.until(
         PROXY,
         "default",
-        lambda live: condition(live, "Accepted").get("reason") == "NotImplemented",
-        what="NotImplemented",
+        lambda live: condition(live, "Accepted").get("reason") == "SecretNotFound",
+        what="SecretNotFound",
     )
 
-    assert "spec.rateLimit" in condition(live, "Accepted")["message"]
+    assert "spec.auth.bearerTokenRef" in condition(live, "Accepted")["message"]
     assert await world.cluster.get(DEPLOYMENT, world.namespace, NAME) is None
 
 
