@@ -54,7 +54,8 @@ def split_public_uri(uri: str) -> tuple[str, str] | None:
     (``ui://host/x``), so a caller goes on only if the prefix is that of a connection it knows.
 
     More is understood than ``public_uri`` writes: a template such as ``x:{+path}`` is mapped to ``x:{prefix}:{+path}``
-    before anyone knows that its expansion is ``x://host``, ``x://{+path}`` may turn out to have no host, and wrapped templates may expand to any URI. So
+    before anyone knows that its expansion is ``x://host``, ``x://{+path}`` may turn out to have no host, and wrapped
+    templates may expand to any URI. So
     ``split_public_uri(expand(public_uri(prefix, template))) == (prefix, expand(template))`` for every template.
     """
     scheme, colon, rest = uri.partition(":")

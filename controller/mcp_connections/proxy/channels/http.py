@@ -278,24 +278,28 @@ class StreamableHttpChannel(Channel):
                 message = {}
             if "error" in message and "jsonrpc" in message:
                 return
+        raise self._unusable(response)
+
+    def _unusable(self, response: HttpResponse) -> ChannelError:
+        """What a status of 300 and above says that has no meaning of its own in MCP."""
+        status = response.status
+        url = self._backend.shown_url
         if status == 421:
-            raise Unreachable(
+            return Unreachable(
                 f"{url} answered HTTP 421: it does not accept the host name in the URL; allow it at the server"
                 " or use another name",
                 executed=False,
             )
         if status in (404, 405):
-            raise ProtocolViolation(
-                f"{url} answered HTTP {status}{self._excerpt(response)}; check that the URL is the server's MCP endpoint and"
-                " that the transport is the one it speaks",
+            return ProtocolViolation(
+                f"{url} answered HTTP {status}{self._excerpt(response)}; check that the URL is the server's MCP"
+                " endpoint and that the transport is the one it speaks",
                 executed=False,
             )
         if status == 400:
-            raise HandshakeRefused(f"{url} answered HTTP 400{self._excerpt(response)}", executed=False)
+            return HandshakeRefused(f"{url} answered HTTP 400{self._excerpt(response)}", executed=False)
         # A proxy answers 502, 503 and 504 for a server it may or may not have reached; 429 comes before any work.
-        raise Unreachable(
-            f"{url} answered HTTP {status}{self._excerpt(response)}", executed=status != 429
-        )
+        return Unreachable(f"{url} answered HTTP {status}{self._excerpt(response)}", executed=status != 429)
 
     def _excerpt(self, response: HttpResponse) -> str:
         text = self.redactor.excerpt(response.body)
