@@ -88,6 +88,19 @@ async def test_a_question_on_the_get_stream_reaches_the_client_and_back(
     assert question["params"] == json.loads(QUESTIONS[method])
 
 
+async def test_a_client_that_takes_no_stream_for_its_call_is_asked_on_its_get_stream(
+    proxy: RunningProxy, backend: ScriptedBackend
+) -> None:
+    backend.tool("ask", asking("roots/list", b"{}"))
+    client = await connected(proxy, backend)
+    answers(client, "roots/list", {"roots": []})
+    call = b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"one_ask"}}'
+    answer = await client.post(call, accept="application/json")
+    assert answer.headers["content-type"] == "application/json"
+    assert json.loads(answer.text)["result"] == {"roots": []}
+    assert len(client.heard_of("roots/list")) == 1
+
+
 async def test_an_answer_reaches_the_backend_as_it_was_spelled(proxy: RunningProxy, backend: ScriptedBackend) -> None:
     result = b'{"role":"assistant","content":{"type":"text","text":"\\u00e9"},"model":"m","n":9007199254740993,"x":1.0}'
     gate = Gate()

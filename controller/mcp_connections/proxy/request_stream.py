@@ -7,14 +7,22 @@ that goes away cancels it, and a silent stream is kept open with comments.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Send
 
 from mcp_connections.proxy.event_stream import PING, encode_event
 from mcp_connections.proxy.outbox import Outbox
 
-ClientT = TypeVar("ClientT")
+
+class Reachable(Protocol):
+    """A client that may be reached outside its requests, too."""
+
+    def deliver(self, message: bytes) -> None:
+        """Send a message outside any request."""
+
+
+ClientT = TypeVar("ClientT", bound=Reachable)
 
 MAX_QUEUED: Final = 1000
 WATCH_SECONDS: Final = 0.5
@@ -57,9 +65,11 @@ class RequestStream(Generic[ClientT]):
     # Scope
 
     def deliver(self, message: bytes) -> None:
-        """Send a message ahead of the response. Dropped where the client takes no streams or does not read."""
+        """Send a message ahead of the response; where the client takes no stream here, outside of this request."""
         if self.streams:
             self._put(encode_event(message))
+        else:
+            self.client.deliver(message)
 
     def _put(self, event: bytes) -> None:
         if self._queue is None:
