@@ -17,6 +17,7 @@ from mcp_connections.proxy.endpoint import Endpoint
 from mcp_connections.proxy.listening import serving
 from mcp_connections.proxy.metrics import Metrics
 from mcp_connections.proxy.mount import Mount
+from mcp_connections.proxy.process_metrics import ProcessCollector
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import Relay
 from mcp_connections.proxy.replica import Replica
@@ -36,6 +37,7 @@ class ProxyProcess:
         relay = Relay(self.registry, self.metrics)
         self.app = Endpoint(self.registry, relay, self.sessions, bind=host, replica=self._replica)
         self.metrics.observe(self.registry.report)
+        self.metrics.registry.register(ProcessCollector(lambda: len(self.sessions)))
         self.registry.on_reload = self._reloaded
 
     def _reloaded(self, result: ReloadResult) -> None:
