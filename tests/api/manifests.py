@@ -164,6 +164,13 @@ EVERYTHING = (
             },
             "allowedHosts": ["mcp.example", "*.mcp.example:8443", "[::1]:*"],
             "rateLimit": {"requests": 10, "per": "1m", "burst": 20},
+            "limits": {
+                "requestBodyMib": 1,
+                "backendMessageMib": 2,
+                "listPages": 3,
+                "listItems": 4,
+                "sessions": 5,
+            },
             "drainTimeout": "0s",
             "service": {"type": "LoadBalancer", "port": 80, "annotations": {"a.example/b": "c"}},
             "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.mounts.spec import CatalogPolicy, Timeouts
+from mcp_connections.mounts.spec import BackendLimits, CatalogPolicy, Timeouts
 from mcp_connections.proxy import discovery
 from tests.backends.calls import Call, RpcFault
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
@@ -71,17 +71,27 @@ async def test_a_list_without_end_is_cut_off_after_fifty_pages(proxy: RunningPro
     assert "more than 50 pages" in notices[0].reason
 
 
+async def test_fewer_pages_can_be_asked_for(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    for number in range(10):
+        backend.tool(f"tool{number}")
+    backend.page_size = 2
+    await proxy.apply(http("one", backend.url, limits=BackendLimits(list_pages=3)))
+    assert len(await (await proxy.client()).names()) == 6
+    (notice,) = proxy.report("one").catalog.notices
+    assert "more than 3 pages" in notice.reason
+    assert "spec.limits.listPages" in notice.reason
+
+
 async def test_items_and_bytes_of_a_list_are_bounded(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "MAX_ITEMS", 5)
     monkeypatch.setattr(discovery, "MAX_BYTES", 1000)
     for number in range(10):
         backend.tool(f"tool{number}")
     backend.resource("doc://small")
     backend.resource("doc://large", description="x" * 2000)
     backend.resource("doc://behind")
-    await proxy.apply(http("one", backend.url))
+    await proxy.apply(http("one", backend.url, limits=BackendLimits(list_items=5)))
     client = await proxy.client()
     assert len(await client.names()) == 5
     assert await client.names("resources/list") == ["doc://one/small"]

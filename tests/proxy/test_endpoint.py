@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcp_connections.mounts.spec import Access, DesiredMounts
+from mcp_connections.mounts.spec import Access, ClientLimits, DesiredMounts
 from mcp_connections.proxy import client_session, endpoint, request_stream
 from mcp_connections.proxy.host_guard import HostGuard
 from tests.backends.calls import Call
@@ -91,7 +91,7 @@ async def test_the_content_type_may_have_parameters_and_any_case(client: Client,
 
 async def test_a_body_over_16_mib_is_413_before_it_is_read(proxy: RunningProxy, client: Client) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.server.port)
-    size = endpoint.MAX_REQUEST_BYTES + 1
+    size = ClientLimits().request_bytes + 1
     assert size == 16 * 1024 * 1024 + 1
     writer.write(_head(proxy, client, f"content-length: {size}"))
     async with asyncio.timeout(20):
@@ -99,6 +99,15 @@ async def test_a_body_over_16_mib_is_413_before_it_is_read(proxy: RunningProxy, 
     assert head.startswith(b"HTTP/1.1 413 ")
     assert b"connection: close" in head.lower()
     writer.close()
+
+
+async def test_the_largest_body_is_a_setting(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    await proxy.registry.apply(DesiredMounts(client_limits=ClientLimits(request_bytes=1000)))
+    client = await proxy.client()
+    answer = await client.request("ping", b'{"_meta":{"x":"%s"}}' % (b"y" * 1000))
+    assert answer.status == 413
+    assert "1000 bytes (spec.limits.requestBodyMib" in answer.error["message"]
+    assert (await client.request("ping")).status == 200
 
 
 async def test_a_body_of_unknown_length_is_cut_off_at_16_mib(proxy: RunningProxy, client: Client) -> None:
@@ -124,7 +133,7 @@ async def test_a_body_of_unknown_length_is_cut_off_at_16_mib(proxy: RunningProxy
 async def test_a_body_of_just_under_16_mib_is_taken(proxy: RunningProxy, backend: ScriptedBackend) -> None:
     await proxy.apply(http("one", backend.url))
     client = await proxy.client()
-    padding = endpoint.MAX_REQUEST_BYTES - 200
+    padding = ClientLimits().request_bytes - 200
     answer = await client.request("tools/call", b'{"name":"one_bump","arguments":{"x":"%s"}}' % (b"y" * padding))
     assert answer.text == "1"
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from mcp_connections.mounts.spec import ClientLimits, DesiredMounts
 from mcp_connections.proxy import client_session
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.proxy.client import Client
@@ -224,10 +225,8 @@ async def test_session_ids_are_not_to_be_guessed(proxy: RunningProxy) -> None:
     assert max(Counter(each[:4] for each in ids).values()) < 5
 
 
-async def test_beyond_the_session_limit_clients_are_asked_to_come_back(
-    proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_session, "MAX_SESSIONS", 2)
+async def test_beyond_the_session_limit_clients_are_asked_to_come_back(proxy: RunningProxy) -> None:
+    await proxy.registry.apply(DesiredMounts(client_limits=ClientLimits(sessions=2)))
     first = await proxy.client()
     await proxy.client()
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "third", "version": "1"}}

@@ -93,6 +93,21 @@ class PodTemplate(ApiModel):
     name, everything else replaced."""
 
 
+class Limits(ApiModel):
+    """Bounds that keep one client or backend from taking the memory of all. Sizes in MiB (1,048,576 bytes)."""
+
+    request_body_mib: Annotated[StrictInt, Field(ge=1, le=1024)] = 16
+    """Largest body of a client's request. A larger one is answered with HTTP 413."""
+    backend_message_mib: Annotated[StrictInt, Field(ge=1, le=1024)] = 64
+    """Largest message of a backend. Counts for a connection from the time it is mounted next."""
+    list_pages: Annotated[StrictInt, Field(ge=1, le=10_000)] = 50
+    """Pages of one list that are read of a backend. Counts for a connection from the time it is mounted next."""
+    list_items: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 20_000
+    """Items of one list that are taken from a backend. Counts for a connection from the time it is mounted next."""
+    sessions: Annotated[StrictInt, Field(ge=1, le=1_000_000)] = 10_000
+    """Client sessions of each pod at once. A further one is answered with HTTP 503 and Retry-After."""
+
+
 class StdioPolicy(ApiModel):
     """Whether connections may run commands."""
 
@@ -135,6 +150,8 @@ class McpProxySpec(ApiModel):
     rate_limit: RateLimit | None = None
     """Requests per client and time, in each replica. A client is the subject of a JSON Web Token, without one a
     session. Default: no limit."""
+    limits: Limits = Limits()
+    """Sizes and numbers that are not exceeded."""
     drain_timeout: Annotated[Duration, within("0s", "1h")] = Duration("30s")
     """How long a retired mount, or a pod that is shut down, may go on with the calls in flight."""
     service: ServiceSpec = ServiceSpec()

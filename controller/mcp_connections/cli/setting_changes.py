@@ -41,6 +41,10 @@ def _other_changes(before: DesiredMounts, after: DesiredMounts) -> Iterator[str]
     yield from _change("startPolicy", before.start_policy, after.start_policy)
     if before.drain_timeout != after.drain_timeout:
         yield f"drainTimeout {before.drain_timeout:g} s is now {after.drain_timeout:g} s"
+    yield from _change(
+        "limits: requestBody (bytes)", before.client_limits.request_bytes, after.client_limits.request_bytes
+    )
+    yield from _change("limits: sessions", before.client_limits.sessions, after.client_limits.sessions)
     if before.client_rate_limit != after.client_rate_limit:
         yield f"rateLimit {_limit(before.client_rate_limit)} is now {_limit(after.client_rate_limit)}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcp_connections.api.connection import McpConnection
-from mcp_connections.api.proxy import McpProxy, McpProxySpec
+from mcp_connections.api.proxy import Limits, McpProxy, McpProxySpec
 from mcp_connections.mounts.acceptance import Input, invalid_spec, rejection_of
 from mcp_connections.mounts.access import access_of, allow_rules
 from mcp_connections.mounts.candidates import (
@@ -23,7 +23,9 @@ from mcp_connections.mounts.secrets import SecretData
 from mcp_connections.mounts.server import resolve_server
 from mcp_connections.mounts.spec import (
     Access,
+    BackendLimits,
     CatalogPolicy,
+    ClientLimits,
     ConnectionKey,
     DesiredMounts,
     MountSpec,
@@ -33,6 +35,8 @@ from mcp_connections.mounts.spec import (
     ToolSelection,
 )
 from mcp_connections.mounts.values import UnusableValue
+
+MIB = 1024 * 1024
 
 
 def desired_mounts(
@@ -71,12 +75,15 @@ def desired_mounts(
             rejected.append(rejection)
             continue
         granted.grant(PrefixClaim(connection=key, prefix=prefix))
-        mounts.append(mount_spec(candidate, prefix, secret_data))
+        mounts.append(mount_spec(candidate, prefix, secret_data, settings.limits))
     return DesiredMounts(
         separator=settings.separator,
         start_policy=settings.start_policy,
         drain_timeout=settings.drain_timeout.seconds,
         access=_access(proxy, secret_data),
+        client_limits=ClientLimits(
+            request_bytes=settings.limits.request_body_mib * MIB, sessions=settings.limits.sessions
+        ),
         client_rate_limit=rate_limit(settings.rate_limit),
         mounts=tuple(mounts),
         disabled=tuple(disabled),
@@ -94,10 +101,13 @@ def _access(proxy: McpProxy | None, secret_data: SecretData) -> Access:
         return Access(method="bearer", allowed_hosts=proxy.spec.allowed_hosts)
 
 
-def mount_spec(connection: McpConnection, prefix: str, secret_data: SecretData) -> MountSpec:
+def mount_spec(
+    connection: McpConnection, prefix: str, secret_data: SecretData, limits: Limits | None = None
+) -> MountSpec:
     """The mount of an accepted connection. Raises UnusableValue where a reference does not resolve."""
     spec = connection.spec
     timeouts = spec.policy.timeouts
+    limits = limits or Limits()
     return MountSpec(
         connection=connection_key(connection),
         fingerprint=fingerprint(connection, prefix, secret_data),
@@ -115,6 +125,9 @@ def mount_spec(connection: McpConnection, prefix: str, secret_data: SecretData) 
         tools=ToolSelection(include=spec.tools.include, exclude=spec.tools.exclude, rename=spec.tools.rename),
         resources=Selection(include=spec.resources.include, exclude=spec.resources.exclude),
         prompts=Selection(include=spec.prompts.include, exclude=spec.prompts.exclude),
+        limits=BackendLimits(
+            message_bytes=limits.backend_message_mib * MIB, list_pages=limits.list_pages, list_items=limits.list_items
+        ),
         allow=allow_rules(connection),
         policy=request_policy(connection),
         session_limits=session_limits(connection),

@@ -161,6 +161,21 @@ class SessionLimits(WireModel):
     """In one proxy process."""
 
 
+class BackendLimits(WireModel):
+    """What is taken from one backend at most."""
+
+    message_bytes: int = 64 * 1024 * 1024
+    list_pages: int = 50
+    list_items: int = 20_000
+
+
+class ClientLimits(WireModel):
+    """What is taken from clients at most."""
+
+    request_bytes: int = 16 * 1024 * 1024
+    sessions: int = 10_000
+
+
 class MountSpec(WireModel):
     """One backend as the registry mounts it: resolved, validated, fingerprinted."""
 
@@ -177,6 +192,8 @@ class MountSpec(WireModel):
     resources: Selection = Selection()
     """Resources and resource templates."""
     prompts: Selection = Selection()
+    limits: BackendLimits = BackendLimits()
+    """Not part of the fingerprint: a change counts from the next mount on."""
     allow: tuple[AllowRule, ...] = ()
     """Who may see and use the connection: whom any of the rules admits. Empty: everybody who may use the proxy."""
     policy: RequestPolicy = RequestPolicy()
@@ -200,6 +217,7 @@ class DesiredMounts(WireModel):
     drain_timeout: float = 30.0
     """Seconds a retired mount may go on with the calls in flight."""
     access: Access = Access()
+    client_limits: ClientLimits = ClientLimits()
     client_rate_limit: RateLimit | None = None
     """Requests that each client may make."""
     mounts: tuple[MountSpec, ...] = ()

@@ -28,7 +28,6 @@ from mcp_connections.proxy.upstream import Asker, Hello, Scope
 
 log = logging.getLogger(__name__)
 
-MAX_SESSIONS: Final = 10_000
 IDLE_SECONDS: Final = 1800.0
 SWEEP_SECONDS: Final = 30.0
 MAX_QUESTIONS: Final = 256
@@ -199,7 +198,7 @@ class SessionTable:
         self, principal: Principal, hello: Hello, capabilities: dict[str, Any], protocol_version: str
     ) -> ClientSession:
         """A new session. Raises TooManySessions."""
-        if len(self._sessions) >= MAX_SESSIONS:
+        if len(self._sessions) >= self._registry.client_limits.sessions:
             raise TooManySessions
         session = ClientSession(
             self._replica.new_id(), self._registry, principal, hello, capabilities, protocol_version

@@ -43,12 +43,13 @@ class Transport:
         server = self._spec.server
         label = str(self._spec.connection)
         connect = self._spec.timeouts.connect
+        limit = self._spec.limits.message_bytes
         if isinstance(server, StdioServer):
-            return StdioChannel(server, connection=label, connect_timeout=connect)
+            return StdioChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
         if server.kind == "sse":
-            return SseChannel(server, connection=label, connect_timeout=connect)
+            return SseChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
         if server.kind == "webSocket":
-            return WebSocketChannel(server, connection=label, connect_timeout=connect)
+            return WebSocketChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
         return StreamableHttpChannel(self._http_backend())
 
     def _http_backend(self) -> HttpBackend:
@@ -58,7 +59,11 @@ class Transport:
             try:
                 tls = client_context(server)
                 self._http = HttpBackend(
-                    server, connection=str(self._spec.connection), connect_timeout=self._spec.timeouts.connect, tls=tls
+                    server,
+                    connection=str(self._spec.connection),
+                    connect_timeout=self._spec.timeouts.connect,
+                    tls=tls,
+                    message_limit=self._spec.limits.message_bytes,
                 )
             except ValueError as error:
                 raise ProtocolViolation(str(error), executed=False) from None

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import Raw
 
 from mcp_connections.mounts.report import CatalogNote
+from mcp_connections.mounts.spec import BackendLimits
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import Envelope, ProtocolViolation, TimedOut
 from mcp_connections.proxy.envelope import HeaderMap, argument_headers
@@ -21,9 +22,6 @@ from mcp_connections.proxy.upstream import UpstreamSession
 
 Kind = Literal["tool", "resource", "resourceTemplate", "prompt"]
 
-MAX_PAGES: Final = 50
-MAX_ITEMS: Final = 20_000
-"""Per list."""
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Per list, of item text."""
 MAX_NOTES: Final = 100
@@ -66,12 +64,13 @@ class BackendCatalogue:
     """Tools some of whose arguments are repeated in HTTP headers (``x-mcp-header``)."""
 
 
-async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue:
+async def discover(session: UpstreamSession, seconds: float, limits: BackendLimits | None = None) -> BackendCatalogue:
     """List everything the backend says it has, all kinds in parallel. Raises ChannelError."""
+    limits = limits or BackendLimits()
     wanted = [listing for listing in LISTINGS if listing.capability in session.capabilities]
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_list(session, listing)) for listing in wanted]
+            tasks = [group.create_task(_list(session, listing, limits)) for listing in wanted]
     except TimeoutError:
         raise TimedOut(f"the lists were not complete within {seconds:g} s") from None
     except BaseExceptionGroup as failures:
@@ -94,8 +93,10 @@ async def discover(session: UpstreamSession, seconds: float) -> BackendCatalogue
 class _List:
     """One list while its pages come in."""
 
-    def __init__(self, listing: Listing, session: UpstreamSession) -> None:
+    def __init__(self, listing: Listing, session: UpstreamSession, most: int) -> None:
+        """``most``: items that are taken."""
         self.listing = listing
+        self._most = most
         self._quote = session.quote
         self._mirrors = session.era == "stateless" and not session.shares_stream
         self.items: list[Item] = []
@@ -112,10 +113,11 @@ class _List:
     def add(self, raw: Raw) -> bool:
         """Take one item; False once the list is full."""
         self._size += len(bytes(raw))
-        if len(self.items) >= MAX_ITEMS or self._size > MAX_BYTES:
+        if len(self.items) >= self._most or self._size > MAX_BYTES:
             self.note(
                 self.listing.method,
-                f"cut off after {len(self.items)} items: the limit is {MAX_ITEMS} items and {MAX_BYTES} bytes",
+                f"cut off after {len(self.items)} items: the limit is {self._most} items (spec.limits.listItems)"
+                f" and {MAX_BYTES} bytes",
                 whole_list=True,
             )
             return False
@@ -146,11 +148,11 @@ class _List:
         return None
 
 
-async def _list(session: UpstreamSession, listing: Listing) -> _List:
-    found = _List(listing, session)
+async def _list(session: UpstreamSession, listing: Listing, limits: BackendLimits) -> _List:
+    found = _List(listing, session, limits.list_items)
     seen: set[bytes] = set()
     cursor: Raw | None = None
-    for _ in range(MAX_PAGES):
+    for _ in range(limits.list_pages):
         result = await _page(session, listing, cursor, found)
         if result is None:
             return found
@@ -168,7 +170,11 @@ async def _list(session: UpstreamSession, listing: Listing) -> _List:
             found.note(listing.method, "the backend repeats a cursor; stopped there", whole_list=True)
             return found
         seen.add(bytes(cursor))
-    found.note(listing.method, f"the backend has more than {MAX_PAGES} pages; stopped there", whole_list=True)
+    found.note(
+        listing.method,
+        f"the backend has more than {limits.list_pages} pages; stopped there (spec.limits.listPages)",
+        whole_list=True,
+    )
     return found
 
 

@@ -32,7 +32,6 @@ from mcp_connections.proxy.upstream import hello_of
 
 log = logging.getLogger(__name__)
 
-MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 BODY_SECONDS: Final = 60.0
 """How long a request's body may take."""
 MAX_BATCH: Final = 100
@@ -106,6 +105,9 @@ class Endpoint:
         except RpcError as error:  # of a notification, which has no id to answer to
             await send_body(send, 400, jsonrpc.failure(b"null", error))
 
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        return await _read_body(headers, receive, self._registry.client_limits.request_bytes)
+
     def _owner_elsewhere(self, headers: Headers) -> str | None:
         """The replica that has the session of a request, if that is another one."""
         session_id = headers.get(b"mcp-session-id", b"").decode("latin-1")
@@ -114,7 +116,7 @@ class Endpoint:
         return self._replica.owner_of(session_id)
 
     async def _pass_on(self, owner: str, method: str, visit: Visit, receive: Receive, send: Send) -> None:
-        body = await _read_body(visit.headers, receive)
+        body = await self._body(visit.headers, receive)
         if not await self._replica.pass_on(owner, method, visit.fields, body, receive, send):
             raise Refusal(404, -32001, "Session not found: its replica is gone; send initialize again")
 
@@ -139,7 +141,7 @@ class Endpoint:
         # Also what keeps web pages out: a browser asks before it sends this type to another origin, and gets no leave.
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             raise Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
-        body = await _read_body(headers, receive)
+        body = await self._body(headers, receive)
         try:
             jsonrpc.require_utf8(body)
             message = jsonrpc.decode_envelope(body)
@@ -348,24 +350,24 @@ class Endpoint:
             client.close_stream(queue)
 
 
-async def _read_body(headers: Headers, receive: Receive) -> bytes:
+async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
     try:
         announced = int(headers.get(b"content-length", b"0"))
     except ValueError:
         raise Refusal(400, INVALID_REQUEST, "Content-Length must be a number") from None
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            return await _read_announced(announced, receive)
+            return await _read_announced(announced, receive, limit)
     except TimeoutError:
         refusal = f"the request body did not arrive within {BODY_SECONDS:g} s"
         raise Refusal(408, INVALID_REQUEST, refusal, (b"connection", b"close")) from None
 
 
-async def _read_announced(announced: int, receive: Receive) -> bytes:
+async def _read_announced(announced: int, receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = announced
     received = 0
-    while size <= MAX_REQUEST_BYTES:
+    while size <= limit:
         event = await receive()
         if event["type"] == "http.disconnect":
             raise Refusal(400, INVALID_REQUEST, "the request ended early")
@@ -375,9 +377,8 @@ async def _read_announced(announced: int, receive: Receive) -> bytes:
         chunks.append(chunk)
         received += len(chunk)
         size = max(announced, received)
-    raise Refusal(
-        413, INVALID_REQUEST, f"the request body is larger than {MAX_REQUEST_BYTES} bytes", (b"connection", b"close")
-    )
+    refusal = f"the request body is larger than {limit} bytes (spec.limits.requestBodyMib of the McpProxy)"
+    raise Refusal(413, INVALID_REQUEST, refusal, (b"connection", b"close"))
 
 
 def _accepts_streams(headers: Headers) -> bool:

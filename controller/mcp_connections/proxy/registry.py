@@ -24,7 +24,7 @@ from mcp_connections.mounts.report import (
     RetiredMount,
     SkippedMount,
 )
-from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, MountSpec, RateLimit
+from mcp_connections.mounts.spec import Access, ClientLimits, ConnectionKey, DesiredMounts, MountSpec, RateLimit
 from mcp_connections.proxy.catalogue import Aggregate
 from mcp_connections.proxy.client_access import Principal, may_use
 from mcp_connections.proxy.connecting import ChannelFactory, Transport
@@ -129,6 +129,11 @@ class Registry:
     def client_rate_limit(self) -> RateLimit | None:
         """How many requests each client may make."""
         return self._desired.client_rate_limit
+
+    @property
+    def client_limits(self) -> ClientLimits:
+        """What is taken from clients at most."""
+        return self._desired.client_limits
 
     def mounts_for(self, principal: Principal) -> tuple[Mount, ...]:
         """The mounts that a client may know of."""

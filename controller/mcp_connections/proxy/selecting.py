@@ -56,7 +56,7 @@ async def read_selected(
 
     Raises ChannelError.
     """
-    found = await discover(session, seconds)
+    found = await discover(session, seconds, spec.limits)
     source = (found.digest, found.notes, session.instructions)
     if before is not None and before.source == source:
         return before
