@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import time
@@ -101,6 +102,11 @@ class ControlPlane:
     def environment(self) -> dict[str, str]:
         """This process's environment with KUBECONFIG, and kubectl's discovery cache kept to this control plane."""
         return os.environ | {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self._folder / "cache")}
+
+    def forget_discovery(self) -> None:
+        """Have kubectl ask anew which kinds there are: it keeps what it saw for hours, also of a moment when only one
+        of two new kinds was served."""
+        shutil.rmtree(self._folder / "cache", ignore_errors=True)
 
     def kubeconfig_for(self, token: str) -> Path:
         """A kubeconfig that authenticates by ``token``, for example one of ``kubectl create token``."""

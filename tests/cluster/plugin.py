@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -30,7 +32,19 @@ def control_plane(bare_control_plane: ControlPlane) -> ControlPlane:
     """A real API server that serves the CRDs of ``crds/``."""
     bare_control_plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     bare_control_plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+    deadline = time.monotonic() + 60
+    while len(_served_kinds(bare_control_plane)) < len(list(CRDS.glob("*.yaml"))):
+        assert time.monotonic() < deadline, "the API server does not list the kinds of crds/"
+        time.sleep(0.1)
+    bare_control_plane.forget_discovery()
     return bare_control_plane
+
+
+def _served_kinds(control_plane: ControlPlane) -> set[str]:
+    """Kinds that the server lists by now; Established says only that it will."""
+    listed = control_plane.kubectl("get", "--raw", "/apis/mcp-connections.io/v1alpha1", check=False)
+    resources = json.loads(listed.stdout)["resources"] if listed.returncode == 0 else []
+    return {resource["kind"] for resource in resources}
 
 
 @pytest.fixture
