@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -130,6 +130,14 @@ def manifest(name: str, *tools: str, word: str | None = None, **spec: object) ->
         "spec": {"transport": {"stdio": stdio}, **spec},
     }
     return json.dumps(document, indent=1)
+
+
+@pytest.fixture
+def hang_up() -> Iterator[None]:
+    """SIGHUP as a terminal's closing finds it: a suite started with nohup ignores it, as would the commands it starts."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

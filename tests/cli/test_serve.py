@@ -84,6 +84,7 @@ async def test_says_what_was_rejected(folder: Path) -> None:
         await serve.said(r"rejected +default/gamma +PrefixConflict: .*beta")
 
 
+@pytest.mark.usefixtures("hang_up")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_ends_it_and_its_children(folder: Path, number: int) -> None:
     async with start_command("serve", folder, "--port", "0") as serve:
