@@ -134,7 +134,7 @@ def manifest(name: str, *tools: str, word: str | None = None, **spec: object) ->
 
 @pytest.fixture
 def hang_up() -> Iterator[None]:
-    """SIGHUP as a terminal's closing finds it: a suite started with nohup ignores it, as would the commands it starts."""
+    """SIGHUP as a closing terminal finds it: a suite started with nohup ignores it, and so would its commands."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
