@@ -111,6 +111,8 @@ class Channel(ABC):
     on_lost: Callable[[ChannelError], None]
     redactor = NO_SECRETS
     """What every quotation of the backend goes through that ends in an error, a log or a status."""
+    on_late: Callable[[int], None] = staticmethod(lambda request_id: None)
+    """Where requests share a stream: told the id of one whose response came when nobody waited for it any more."""
     stream_per_request = False
     """Each exchange has a stream of its own, so ending it tells the backend that its request is cancelled."""
 

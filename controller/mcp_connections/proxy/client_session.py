@@ -64,7 +64,7 @@ class ClientSession:
         self.running: dict[bytes, asyncio.Task[Any]] = {}
         """Requests in progress by the raw JSON of their id."""
         self.last_used = asyncio.get_running_loop().time()
-        self.subscriptions = HeldSubscriptions(registry, self, self, self._tell_end)
+        self._subscriptions: HeldSubscriptions | None = None
         self._registry = registry
         self._stream: Outbox | None = None
         self._unheard = Outbox("no event stream or reconnects", MAX_UNHEARD)
@@ -101,6 +101,14 @@ class ClientSession:
     def deliver(self, message: bytes) -> None:
         """Send a message outside any request. A client that does not read loses the oldest first."""
         (self._unheard if self._stream is None else self._stream).push(message)
+
+    @property
+    def subscriptions(self) -> HeldSubscriptions:
+        """What the client is subscribed to. Made on demand: most clients never are, and it refers back to them, so that
+        their sessions would wait for the garbage collector."""
+        if self._subscriptions is None:
+            self._subscriptions = HeldSubscriptions(self._registry, self, self, self._tell_end)
+        return self._subscriptions
 
     def subscription_ended(self, uri: str, cause: str) -> None:
         """Updates of a resource come no more."""
@@ -172,7 +180,8 @@ class ClientSession:
         self.close_stream()
         for task in tuple(self.running.values()):
             task.cancel()
-        self.subscriptions.forget()
+        if self._subscriptions is not None:
+            self._subscriptions.forget()
         for mount in self._registry.mounts:
             mount.forget(self)
         self._questions.clear()

@@ -29,6 +29,7 @@ from mcp_connections.proxy.channel import (
 )
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_connections.proxy.shared_stream import Running, SharedStream
 
 if TYPE_CHECKING:
     from mcp_connections.proxy.session_slots import SessionSlot
@@ -99,12 +100,6 @@ class _Progress(NamedTuple):
     """Loop time that no progress moves the deadline beyond."""
 
 
-class _Running(NamedTuple):
-    message: Envelope
-    scope: Scope | None
-    deadline: asyncio.Timeout
-
-
 class UpstreamSession(ABC):
     """A session over ``channel``. Closed for good by ``aclose``; never reopened, a new one is made instead."""
 
@@ -117,8 +112,7 @@ class UpstreamSession(ABC):
         self._events = events
         self._last_id = 0
         self._progress: dict[int, _Progress] = {}
-        self._running: dict[int, _Running] = {}
-        """Requests whose messages the transport cannot tell apart."""
+        self._shared = SharedStream(timeouts.max)
         self._background: set[asyncio.Task[None]] = set()
         self.fault: ChannelError | None = None
         """Why the session is of no use any more; None while it is."""
@@ -130,6 +124,7 @@ class UpstreamSession(ABC):
         self.instructions: str | None = None
         channel.on_message = self._received_outside_exchange
         channel.on_lost = self._lost
+        channel.on_late = self._shared.answered
 
     async def connect(self) -> None:
         """Open the transport. Raises ChannelError."""
@@ -170,17 +165,19 @@ class UpstreamSession(ABC):
                 if (meta := _meta_with_progress(message)) is not None:
                     self._watch_progress(request_id, message, meta, scope, deadline)
                 if self.shares_stream:
-                    self._running[request_id] = _Running(message, scope, deadline)
+                    self._shared.running[request_id] = Running(message, scope, deadline)
                 return await self._exchange(request_id, message, scope, deadline)
         except TimeoutError:
+            self._shared.give_up(request_id)
             self._abandon(request_id, "timed out")
             raise TimedOut(f"no answer within {self._waited(request_id)}") from None
         except asyncio.CancelledError:
+            self._shared.give_up(request_id)
             self._abandon(request_id, "cancelled by the client")
             raise
         finally:
             self._progress.pop(request_id, None)
-            self._running.pop(request_id, None)
+            self._shared.running.pop(request_id, None)
 
     def _next_id(self) -> int:
         self._last_id += 1
@@ -271,9 +268,9 @@ class UpstreamSession(ABC):
 
     def _received_outside_exchange(self, message: Envelope) -> None:
         """Where all requests share a stream, a message belongs to the only one that it can belong to."""
-        concerned = [request for request in self._running.values() if self._can_concern(request.message, message)]
-        if len(concerned) == 1:
-            self._received(message, concerned[0].scope, concerned[0].deadline)
+        concerned, owner = self._shared.candidates(lambda request: self._can_concern(request, message))
+        if owner is not None:
+            self._received(message, owner.scope, owner.deadline)
             return
         if "id" in message:
             for request in concerned:
@@ -287,7 +284,8 @@ class UpstreamSession(ABC):
     @property
     def latest_scope(self) -> Scope | None:
         """Of the last request that is still running, where requests share a stream."""
-        return next((request.scope for request in reversed(self._running.values()) if request.scope is not None), None)
+        running = reversed(self._shared.running.values())
+        return next((request.scope for request in running if request.scope is not None), None)
 
     def _received(self, message: Envelope, scope: Scope | None, deadline: asyncio.Timeout | None) -> None:
         method = jsonrpc.method_of(message)

@@ -186,11 +186,14 @@ class DuplexChannel(Channel):
             self._skip(head)
 
     def _resolve(self, message: Envelope) -> None:
-        answer = self._waiting_for(int_id(message))
-        if answer is None:
-            log.debug("%s: dropped the response to a request that is not waited for", self._where)
+        request_id = int_id(message)
+        answer = self._waiting_for(request_id)
+        if answer is not None:
+            answer.set_result(message)
             return
-        answer.set_result(message)
+        log.debug("%s: dropped the response to a request that is not waited for", self._where)
+        if request_id is not None:
+            self.on_late(request_id)
 
     def _fail_answered(self, head: bytes, tail: bytes, text: str) -> bool:
         answer = self._waiting_for(answered_id(head, tail))

@@ -1,0 +1,1 @@
+"""The whole proxy under load, faults and reloads, for as long as one likes."""
