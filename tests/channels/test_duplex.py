@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.proxy.channel import ChannelError, Envelope, ProtocolViolation, TimedOut, Unreachable
+from mcp_connections.proxy.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels import duplex
 from mcp_connections.proxy.channels.redaction import Redactor
+from mcp_connections.proxy.jsonrpc import Envelope
 from tests.channels.wire import Session, ask, ignore, request, result_of
 
 

@@ -7,10 +7,12 @@ from typing import Any, cast
 
 from msgspec import Raw
 
-from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.channel import ChannelError
 from mcp_connections.proxy.expiring_leg import ExpiringLeg
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.leg import Client
-from mcp_connections.proxy.upstream import Hello, UpstreamEvents, UpstreamSession
+from mcp_connections.proxy.upstream import UpstreamEvents, UpstreamSession
 from tests.operator.virtual_time import virtual_time
 
 IDLE = 900.0

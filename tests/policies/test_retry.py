@@ -12,7 +12,6 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import (
     ChannelError,
     CommandNotFound,
-    Envelope,
     Exited,
     HandshakeRefused,
     ProtocolViolation,
@@ -24,6 +23,7 @@ from mcp_connections.proxy.channel import (
     unsent,
 )
 from mcp_connections.proxy.discovery import Item
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.retry import RetryBudget, is_harmless_twice, is_worth_repeating, pause
 
 

@@ -12,9 +12,11 @@ from msgspec import Raw
 
 from mcp_connections.mounts.spec import Timeouts
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Channel, Envelope, MessageHandler, TimedOut
+from mcp_connections.proxy.channel import Channel, MessageHandler, TimedOut
 from mcp_connections.proxy.handshake import HandshakeSession
-from mcp_connections.proxy.upstream import Hello, UpstreamEvents
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
+from mcp_connections.proxy.upstream import UpstreamEvents
 from tests.operator.virtual_time import virtual_time
 
 TIMEOUTS = Timeouts(request=60, max=600)

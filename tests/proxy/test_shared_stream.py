@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from msgspec import Raw
 
-from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.shared_stream import MAX_GIVEN_UP, Running, SharedStream
 from tests.proxy.client import Answer, Client
 from tests.proxy.desired import stdio

@@ -11,12 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from mcp_connections.proxy.channels.redaction import Redactor
-
-Envelope = dict[str, msgspec.Raw]
-"""A JSON-RPC message decoded one level deep: members that are only carried stay the bytes they were."""
+from mcp_connections.proxy.jsonrpc import Envelope
 
 MessageHandler = Callable[[Envelope], None]
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Envelope, RpcError
 
 CAPABILITY_OF: Final = {
     "sampling/createMessage": "sampling",

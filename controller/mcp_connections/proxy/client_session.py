@@ -15,16 +15,17 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.held_subscriptions import HeldSubscriptions
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.log_level import reaches
 from mcp_connections.proxy.outbox import Outbox
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.replica import Replica
-from mcp_connections.proxy.upstream import Asker, Hello, Scope
+from mcp_connections.proxy.upstream import Asker, Scope
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from mcp_connections.mounts.report import Phase, ServerReport
 from mcp_connections.mounts.spec import MountSpec
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue, publish
-from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, TimedOut
+from mcp_connections.proxy.channel import ChannelError, SessionLost, TimedOut
 from mcp_connections.proxy.eras import Era
-from mcp_connections.proxy.jsonrpc import RpcError
+from mcp_connections.proxy.jsonrpc import Envelope, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.opening import Opener
 from mcp_connections.proxy.pinning import Pin

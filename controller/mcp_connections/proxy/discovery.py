@@ -16,8 +16,9 @@ from msgspec import Raw
 from mcp_connections.mounts.report import CatalogNote
 from mcp_connections.mounts.spec import BackendLimits
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope, ProtocolViolation, TimedOut
+from mcp_connections.proxy.channel import ProtocolViolation, TimedOut
 from mcp_connections.proxy.envelope import HeaderMap, argument_headers
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.upstream import UpstreamSession
 
 Kind = Literal["tool", "resource", "resourceTemplate", "prompt"]

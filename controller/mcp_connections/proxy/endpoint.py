@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import METADATA_PATH, Principal
 from mcp_connections.proxy.client_session import ClientSession, SessionTable, TooManySessions
 from mcp_connections.proxy.disconnects import disconnected
 from mcp_connections.proxy.entrance import Entrance, Headers, Refusal
 from mcp_connections.proxy.eras import STATELESS_VERSION, SUPPORTED_VERSIONS, UNSUPPORTED_VERSION
 from mcp_connections.proxy.event_stream import PING, encode_event
-from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, RpcError
+from mcp_connections.proxy.hello import hello_of
+from mcp_connections.proxy.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Envelope, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import Relay, negotiate
@@ -28,7 +28,6 @@ from mcp_connections.proxy.replica import HOP_HEADER, Replica
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
 from mcp_connections.proxy.stateless_endpoint import StatelessEndpoint, is_stateless
 from mcp_connections.proxy.stateless_relay import StatelessRelay
-from mcp_connections.proxy.upstream import hello_of
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from mcp.shared.inbound import encode_header_value, find_invalid_x_mcp_header, m
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.eras import (
     META_CAPABILITIES,
     META_CLIENT,
@@ -20,7 +19,8 @@ from mcp_connections.proxy.eras import (
     META_VERSION,
     STATELESS_VERSION,
 )
-from mcp_connections.proxy.upstream import Hello
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
 
 NAME_MEMBER: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Which member of ``params`` the Mcp-Name header repeats."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.leg import Client, Leg
 from mcp_connections.proxy.upstream import Scope, UpstreamSession
 

@@ -7,8 +7,9 @@ import asyncio
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope, ProtocolViolation, SessionLost, TimedOut
+from mcp_connections.proxy.channel import ProtocolViolation, SessionLost, TimedOut
 from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS, HEADER_MISMATCH, STATELESS_VERSION, UNSUPPORTED_VERSION
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.upstream import Scope, UpstreamSession, object_member
 
 

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, Envelope, RpcError
 from mcp_connections.proxy.leg import Client, Leg, updated
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry

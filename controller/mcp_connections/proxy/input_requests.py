@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope, TimedOut
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_connections.proxy.channel import TimedOut
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, Envelope, RpcError
 
 
 def input_required(answer: Envelope) -> Envelope | None:

@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mcp_connections.proxy import lenient_json
-from mcp_connections.proxy.channel import Envelope
 
 T = TypeVar("T")
+
+Envelope = dict[str, msgspec.Raw]
+"""A JSON-RPC message decoded one level deep: members that are only carried stay the bytes they were."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

@@ -15,11 +15,13 @@ from msgspec import Raw
 
 from mcp_connections.mounts.uris import public_uri
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import ChannelError, Envelope, SessionLost, Unreachable, unsent
+from mcp_connections.proxy.channel import ChannelError, SessionLost, Unreachable, unsent
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.envelope import stripped
 from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
-from mcp_connections.proxy.upstream import Asker, Hello, Scope, UpstreamSession
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
+from mcp_connections.proxy.upstream import Asker, Scope, UpstreamSession
 
 if TYPE_CHECKING:
     from mcp_connections.proxy.mount import Mount

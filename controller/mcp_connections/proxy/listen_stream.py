@@ -14,12 +14,11 @@ from msgspec import Raw
 from starlette.types import Receive, Send
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.disconnects import until_gone
 from mcp_connections.proxy.eras import META_SUBSCRIPTION, Era
 from mcp_connections.proxy.event_stream import PING, encode_event
 from mcp_connections.proxy.held_subscriptions import HeldSubscriptions
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Envelope, RpcError
 from mcp_connections.proxy.outbox import Outbox
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.request_stream import SILENCE_SECONDS, STREAM_HEADERS

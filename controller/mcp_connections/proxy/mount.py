@@ -23,13 +23,14 @@ from mcp_connections.mounts.report import (
 from mcp_connections.mounts.spec import MountSpec, RequestPolicy
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import PublicCatalogue
-from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.channel import ChannelError
 from mcp_connections.proxy.client_access import may_use
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.control import Control
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.expiring_leg import ExpiringLeg
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, Envelope, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO, Client, Leg
 from mcp_connections.proxy.opening import Opener
 from mcp_connections.proxy.policy import RequestPolicies
@@ -40,7 +41,7 @@ from mcp_connections.proxy.second_era import Offer, SecondEra
 from mcp_connections.proxy.session_slots import NoSlot, SessionSlots
 from mcp_connections.proxy.stateless import StatelessSession
 from mcp_connections.proxy.stateless_leg import StatelessLeg
-from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession
+from mcp_connections.proxy.upstream import Scope, UpstreamEvents, UpstreamSession
 
 log = logging.getLogger(__name__)
 

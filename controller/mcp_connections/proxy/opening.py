@@ -16,8 +16,9 @@ from mcp_connections.proxy.channel import HandshakeRefused
 from mcp_connections.proxy.connecting import ChannelFactory
 from mcp_connections.proxy.eras import Era
 from mcp_connections.proxy.handshake import HandshakeSession
+from mcp_connections.proxy.hello import Hello
 from mcp_connections.proxy.stateless import StatelessSession
-from mcp_connections.proxy.upstream import Hello, UpstreamEvents, UpstreamSession
+from mcp_connections.proxy.upstream import UpstreamEvents, UpstreamSession
 
 _SESSIONS: dict[Era, type[UpstreamSession]] = {"handshake": HandshakeSession, "stateless": StatelessSession}
 

@@ -16,13 +16,13 @@ from msgspec import Raw
 from mcp_connections import __version__
 from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.catalogue import Aggregate, Target
-from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.channel import ChannelError
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_rates import ClientRates
 from mcp_connections.proxy.client_session import ClientSession
 from mcp_connections.proxy.discovery import LISTINGS, Kind
 from mcp_connections.proxy.eras import HANDSHAKE_VERSIONS, Era
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, Envelope, RpcError
 from mcp_connections.proxy.leg import Client
 from mcp_connections.proxy.log_level import LOG_LEVELS
 from mcp_connections.proxy.metrics import OK, Metrics

@@ -12,8 +12,9 @@ from typing import Final
 
 from mcp_connections.mounts.spec import Retry
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import ChannelError, Envelope
+from mcp_connections.proxy.channel import ChannelError
 from mcp_connections.proxy.discovery import Item
+from mcp_connections.proxy.jsonrpc import Envelope
 
 TRANSIENT: Final = frozenset({"Unreachable", "Timeout", "Exited"})
 """Reasons of failures that may be over the next moment. A refused credential or a wrong answer will be the same."""

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mcp_connections.proxy.channel import Envelope
+from mcp_connections.proxy.jsonrpc import Envelope
 
 if TYPE_CHECKING:
     from mcp_connections.proxy.upstream import Scope

@@ -16,10 +16,12 @@ from msgspec import Raw
 
 from mcp_connections.mounts.spec import Timeouts
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Channel, ChannelError, Envelope, HandshakeRefused, TimedOut
+from mcp_connections.proxy.channel import Channel, ChannelError, HandshakeRefused, TimedOut
 from mcp_connections.proxy.envelope import HeaderMap, completed, header_lines, is_complete
 from mcp_connections.proxy.eras import META_LOG_LEVEL, META_SERVER, META_SUBSCRIPTION, STATELESS_VERSION
-from mcp_connections.proxy.upstream import Hello, Scope, UpstreamEvents, UpstreamSession, object_member
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
+from mcp_connections.proxy.upstream import Scope, UpstreamEvents, UpstreamSession, object_member
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_capability import takes_urls
 from mcp_connections.proxy.eras import MISSING_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Envelope
 
 _COMPLETE: Final = Raw(b'"complete"')
 

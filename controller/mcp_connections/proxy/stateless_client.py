@@ -13,14 +13,14 @@ from typing import Any, Final, Protocol
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.client_capability import refusal
 from mcp_connections.proxy.eras import Era
-from mcp_connections.proxy.jsonrpc import METHOD_NOT_FOUND, RpcError
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import METHOD_NOT_FOUND, Envelope, RpcError
 from mcp_connections.proxy.log_level import LOG_LEVELS
 from mcp_connections.proxy.registry import Registry
-from mcp_connections.proxy.upstream import Asker, Hello, Scope
+from mcp_connections.proxy.upstream import Asker, Scope
 
 MAX_CLIENTS: Final = 256
 IDLE_SECONDS: Final = 300.0

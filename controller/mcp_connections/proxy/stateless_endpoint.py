@@ -21,7 +21,6 @@ from msgspec import Raw
 from starlette.types import Receive, Send
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_access import Principal
 from mcp_connections.proxy.envelope import NAME_MEMBER
 from mcp_connections.proxy.eras import (
@@ -34,7 +33,8 @@ from mcp_connections.proxy.eras import (
     SUPPORTED_VERSIONS,
     UNSUPPORTED_VERSION,
 )
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
+from mcp_connections.proxy.hello import Hello, hello_of
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Envelope, RpcError
 from mcp_connections.proxy.leg import PROXY_HELLO
 from mcp_connections.proxy.listen_stream import ListenStream
 from mcp_connections.proxy.log_level import LOG_LEVELS
@@ -43,7 +43,6 @@ from mcp_connections.proxy.request_stream import send_body
 from mcp_connections.proxy.stateless_client import ClientPool, PooledClient
 from mcp_connections.proxy.stateless_relay import StatelessRelay
 from mcp_connections.proxy.stateless_stream import StatelessStream
-from mcp_connections.proxy.upstream import Hello, hello_of
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import ChannelError, Envelope, Unreachable, begun, unsent
+from mcp_connections.proxy.channel import ChannelError, Unreachable, begun, unsent
 from mcp_connections.proxy.envelope import completed
 from mcp_connections.proxy.input_requests import Answers, input_required, questions, with_input
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Envelope, RpcError
 from mcp_connections.proxy.leg import Client, Subscriptions
 from mcp_connections.proxy.stateless import ACKNOWLEDGED, StatelessSession
 from mcp_connections.proxy.upstream import Scope, UpstreamSession

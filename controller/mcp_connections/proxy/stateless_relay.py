@@ -8,10 +8,9 @@ from msgspec import Raw
 
 from mcp_connections import __version__
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
 from mcp_connections.proxy.client_capability import can_be_asked
 from mcp_connections.proxy.eras import META_SERVER, SUPPORTED_VERSIONS
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Envelope, RpcError
 from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.registry import Registry
 from mcp_connections.proxy.relay import FIRST_LIST_SECONDS, LISTED, Relay

@@ -16,8 +16,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Envelope
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, Envelope, RpcError
 from mcp_connections.proxy.stateless_client import PooledClient
 from mcp_connections.proxy.upstream import Asker, Scope
 

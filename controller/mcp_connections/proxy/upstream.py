@@ -20,7 +20,6 @@ from mcp_connections.proxy import jsonrpc
 from mcp_connections.proxy.channel import (
     Channel,
     ChannelError,
-    Envelope,
     HandshakeRefused,
     ProtocolViolation,
     TimedOut,
@@ -28,7 +27,8 @@ from mcp_connections.proxy.channel import (
     unsent,
 )
 from mcp_connections.proxy.eras import Era
-from mcp_connections.proxy.jsonrpc import INVALID_PARAMS, RpcError
+from mcp_connections.proxy.hello import Hello
+from mcp_connections.proxy.jsonrpc import Envelope
 from mcp_connections.proxy.shared_stream import Running, SharedStream
 
 if TYPE_CHECKING:
@@ -37,28 +37,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BACKGROUND: Final = 256
-MAX_HELLO_BYTES: Final = 256 * 1024
 QUOTED: Final = 300
 """Characters of what a backend said that a text of ours repeats."""
 NOTICE_SECONDS: Final = 5.0
 LAST_NOTICE_SECONDS: Final = 1.0
 """How long a session that ends waits for notifications under way: that a call is cancelled, for one."""
-
-
-class Hello(NamedTuple):
-    """How this side introduces itself: raw JSON objects, a client's own where the session is its alone."""
-
-    client_info: bytes
-    capabilities: bytes
-
-
-def hello_of(client_info: bytes, capabilities: bytes) -> Hello:
-    """A client's own introduction, which is kept as long as the client is known. Raises RpcError."""
-    if len(client_info) + len(capabilities) > MAX_HELLO_BYTES:
-        raise RpcError(
-            INVALID_PARAMS, f"the client's info and capabilities together are larger than {MAX_HELLO_BYTES} bytes"
-        )
-    return Hello(client_info=client_info, capabilities=capabilities)
 
 
 class Scope(Protocol):

@@ -17,7 +17,6 @@ from typing import Any, Final
 from mcp_connections.proxy.channel import (
     Channel,
     ChannelError,
-    Envelope,
     MessageHandler,
     ProtocolViolation,
     TimedOut,
@@ -25,7 +24,7 @@ from mcp_connections.proxy.channel import (
 )
 from mcp_connections.proxy.channels.attribution import EDGE, answered_id
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.jsonrpc import DecodeError, as_utf8, decode_envelope, int_id, is_response
+from mcp_connections.proxy.jsonrpc import DecodeError, Envelope, as_utf8, decode_envelope, int_id, is_response
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channel import (
     Channel,
     ChannelError,
-    Envelope,
     HandshakeRefused,
     MessageHandler,
     ProtocolViolation,
@@ -30,7 +29,15 @@ from mcp_connections.proxy.channels.backend_client import secrets_of, shown_url
 from mcp_connections.proxy.channels.redaction import Redactor
 from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
-from mcp_connections.proxy.jsonrpc import DecodeError, as_utf8, decode_envelope, decode_items, int_id, is_response
+from mcp_connections.proxy.jsonrpc import (
+    DecodeError,
+    Envelope,
+    as_utf8,
+    decode_envelope,
+    decode_items,
+    int_id,
+    is_response,
+)
 
 log = logging.getLogger(__name__)
 

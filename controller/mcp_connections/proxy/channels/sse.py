@@ -17,7 +17,6 @@ from yarl import URL
 from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channel import (
     ChannelError,
-    Envelope,
     MessageHandler,
     ProtocolViolation,
     SessionLost,
@@ -40,6 +39,7 @@ from mcp_connections.proxy.channels.backend_client import (
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
 from mcp_connections.proxy.channels.redaction import Redactor
 from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
+from mcp_connections.proxy.jsonrpc import Envelope
 
 log = logging.getLogger(__name__)
 
