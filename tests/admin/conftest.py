@@ -12,10 +12,10 @@ import pytest
 from mcp_connections.mounts.plan import Plan, plan
 from mcp_connections.mounts.report import CatalogReport, MountReport, RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, HttpServer, MountSpec
-from mcp_connections.proxy.admin import admin_app
-from mcp_connections.proxy.admin_control import HealthReport, SourceError
-from mcp_connections.proxy.admin_server import admin_server
-from mcp_connections.proxy.metrics import Metrics
+from mcp_connections.proxy.admin.app import admin_app
+from mcp_connections.proxy.admin.control import HealthReport, SourceError
+from mcp_connections.proxy.admin.server import admin_server
+from mcp_connections.proxy.telemetry.metrics import Metrics
 
 TOKEN = "a-token-of-the-test"
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

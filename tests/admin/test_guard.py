@@ -5,10 +5,10 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from mcp_connections.proxy.admin import admin_app
-from mcp_connections.proxy.admin_server import admin_server
-from mcp_connections.proxy.listening import PortError
-from mcp_connections.proxy.metrics import Metrics
+from mcp_connections.proxy.admin.app import admin_app
+from mcp_connections.proxy.admin.server import admin_server
+from mcp_connections.proxy.server.listening import PortError
+from mcp_connections.proxy.telemetry.metrics import Metrics
 from tests.admin.conftest import TOKEN, RememberingControl
 
 GUARDED = ["/admin/v1/mounts", "/admin/mcp", "/admin/mcp/", "/admin/", "/", "/admin/v1/nothing", "//healthz"]

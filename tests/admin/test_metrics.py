@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from mcp_connections.mounts.report import RegistryReport, ReloadResult, RetiredMount
 from mcp_connections.mounts.spec import ConnectionKey, Rejection
-from mcp_connections.proxy.metrics import Metrics
+from mcp_connections.proxy.telemetry.metrics import Metrics
 from tests.admin.conftest import mount
 
 GITHUB = ConnectionKey(namespace="team", name="github")

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, HttpServer, MountSpec
-from mcp_connections.proxy import admin_mounts
+from mcp_connections.proxy.admin import mounts as admin_mounts
 from tests.admin.conftest import RememberingControl
 
 DESIRED = DesiredMounts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from mcp_connections.proxy.metrics import Metrics
+from mcp_connections.proxy.telemetry.metrics import Metrics
 from tests.admin.conftest import RememberingControl, mount
 
 

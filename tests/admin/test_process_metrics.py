@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from mcp_connections.proxy.metrics import Metrics
-from mcp_connections.proxy.process_metrics import ProcessCollector
+from mcp_connections.proxy.telemetry.metrics import Metrics
+from mcp_connections.proxy.telemetry.process_metrics import ProcessCollector
 from tests.proxy.running import RunningProxy, running_proxy
 
 

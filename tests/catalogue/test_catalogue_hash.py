@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_connections.proxy.catalogue_hash import Part, canonical, digest, hash_of
+from mcp_connections.proxy.catalogue.catalogue_hash import Part, canonical, digest, hash_of
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()

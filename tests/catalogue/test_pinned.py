@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_connections.mounts.spec import CatalogPolicy, MountSpec, Selection, ToolSelection
-from mcp_connections.proxy import control
+from mcp_connections.proxy.registry import control
 from tests.backends.scripted import ScriptedBackend
 from tests.clients.stateless_client import StatelessClient
 from tests.proxy.client import Client

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcp_connections.mounts.spec import CatalogPolicy
-from mcp_connections.proxy import control
+from mcp_connections.proxy.registry import control
 from tests.backends.scripted import ScriptedBackend
 from tests.proxy.client import Client
 from tests.proxy.conftest import MakeBackend

@@ -12,10 +12,10 @@ from msgspec import Raw
 
 from mcp_connections.mounts.patterns import MAX_TEXT
 from mcp_connections.mounts.spec import MountSpec, Selection, ToolSelection
-from mcp_connections.proxy.catalogue import Aggregate, publish
-from mcp_connections.proxy.discovery import BackendCatalogue, Item, Kind
-from mcp_connections.proxy.pinning import FEW, MAX_NAME, Pin
-from mcp_connections.proxy.selecting import SelectedCatalogue, select
+from mcp_connections.proxy.catalogue.catalogue import Aggregate, publish
+from mcp_connections.proxy.catalogue.discovery import BackendCatalogue, Item, Kind
+from mcp_connections.proxy.catalogue.pinning import FEW, MAX_NAME, Pin
+from mcp_connections.proxy.catalogue.selecting import SelectedCatalogue, select
 from tests.proxy.desired import http
 
 IDENTITY: dict[Kind, str] = {"tool": "name", "resource": "uri", "resourceTemplate": "uriTemplate", "prompt": "name"}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.proxy.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels import duplex
+from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.jsonrpc import Envelope
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 from tests.channels.wire import Session, ask, ignore, request, result_of
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channel import (
+from mcp_connections.proxy.channels.channel import (
     ChannelError,
     ProtocolViolation,
     SessionLost,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_connections.mounts.spec import StdioServer
-from mcp_connections.proxy.channel import CommandNotFound, Exited, ProtocolViolation, TimedOut, Unreachable
+from mcp_connections.proxy.channels.channel import CommandNotFound, Exited, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels.child_process import child_environment
 from mcp_connections.proxy.channels.stdio import StdioChannel
 from tests.channels.children import Children

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_connections.proxy.channel import Exited, Unreachable
 from mcp_connections.proxy.channels import child_process
+from mcp_connections.proxy.channels.channel import Exited, Unreachable
 from mcp_connections.proxy.channels.child_pipes import PipeEnd
 from mcp_connections.proxy.channels.stdio import StdioChannel
 from tests.channels.children import Children, open_files

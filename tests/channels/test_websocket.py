@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channel import ChannelError, ProtocolViolation, TimedOut, Unauthorized, Unreachable
+from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unauthorized, Unreachable
 from mcp_connections.proxy.channels.websocket import WebSocketChannel
 from tests.channels.children import open_files
 from tests.channels.servers import WebSocketBackend, make_certificate, serve

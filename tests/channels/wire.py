@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from mcp_connections.proxy.channel import Channel, ChannelError
-from mcp_connections.proxy.jsonrpc import Envelope
+from mcp_connections.proxy.channels.channel import Channel, ChannelError
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 
 
 def request(request_id: int, method: str = "echo", **params: Any) -> bytes:

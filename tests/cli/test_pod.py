@@ -21,7 +21,7 @@ from mcp_connections.cli.running import Reporter
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, MountSpec, StdioServer
 from mcp_connections.operator import mount_secrets
 from mcp_connections.operator.admin_client import AdminAddress, AdminClient
-from mcp_connections.proxy.admin_control import SourceError
+from mcp_connections.proxy.admin.control import SourceError
 from mcp_connections.proxy.process import ProxyProcess
 from tests.cli.conftest import ECHO_BACKEND, PATIENCE, start_command
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.proxy import suspended_call
+from mcp_connections.proxy.downstream.stateless import suspended_call
 from tests.clients.features import FORM, SAMPLE, URL, Message
 from tests.clients.site import BACKENDS, HANDSHAKE, ROOTS, SAMPLED, Site, answers_to, elicited
 from tests.clients.stateless_client import StatelessClient

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mcp_connections.proxy.breaker import CircuitBreaker
+from mcp_connections.proxy.policies.breaker import CircuitBreaker
 
 OPEN_FOR = 30.0
 

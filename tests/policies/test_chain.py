@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from mcp_connections.mounts.spec import CircuitBreaker, RateLimit, RequestPolicy, Retry, Timeouts
-from mcp_connections.proxy.channel import ChannelError, Exited, ProtocolViolation, TimedOut, Unauthorized, Unreachable
-from mcp_connections.proxy.jsonrpc import INTERNAL_ERROR, RpcError
-from mcp_connections.proxy.policy import RequestPolicies
-from mcp_connections.proxy.refusals import Refusals
+from mcp_connections.proxy.channels.channel import (
+    ChannelError,
+    Exited,
+    ProtocolViolation,
+    TimedOut,
+    Unauthorized,
+    Unreachable,
+)
+from mcp_connections.proxy.policies.policy import RequestPolicies
+from mcp_connections.proxy.policies.refusals import Refusals
+from mcp_connections.proxy.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from tests.operator.virtual_time import virtual_time
 
 REFUSED = Unreachable("cannot connect", executed=False)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mcp_connections.mounts.spec import RateLimit
-from mcp_connections.proxy import client_rates
-from mcp_connections.proxy.client_access import ANONYMOUS, Principal
-from mcp_connections.proxy.client_rates import ClientRates
-from mcp_connections.proxy.jsonrpc import RpcError
+from mcp_connections.proxy.access.client_access import ANONYMOUS, Principal
+from mcp_connections.proxy.downstream import client_rates
+from mcp_connections.proxy.downstream.client_rates import ClientRates
+from mcp_connections.proxy.wire.jsonrpc import RpcError
 from tests.backends.scripted import ScriptedBackend
 from tests.clients.stateless_client import StatelessClient
 from tests.operator.virtual_time import virtual_time

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mcp_connections.proxy import concurrency
-from mcp_connections.proxy.concurrency import NoTurn, Turns
+from mcp_connections.proxy.policies import concurrency
+from mcp_connections.proxy.policies.concurrency import NoTurn, Turns
 from tests.operator.virtual_time import virtual_time
 
 

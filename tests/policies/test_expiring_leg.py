@@ -7,12 +7,12 @@ from typing import Any, cast
 
 from msgspec import Raw
 
-from mcp_connections.proxy.channel import ChannelError
-from mcp_connections.proxy.expiring_leg import ExpiringLeg
-from mcp_connections.proxy.hello import Hello
-from mcp_connections.proxy.jsonrpc import Envelope
-from mcp_connections.proxy.leg import Client
-from mcp_connections.proxy.upstream import UpstreamEvents, UpstreamSession
+from mcp_connections.proxy.channels.channel import ChannelError
+from mcp_connections.proxy.registry.expiring_leg import ExpiringLeg
+from mcp_connections.proxy.registry.leg import Client
+from mcp_connections.proxy.upstream.session import UpstreamEvents, UpstreamSession
+from mcp_connections.proxy.wire.hello import Hello
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 from tests.operator.virtual_time import virtual_time
 
 IDLE = 900.0

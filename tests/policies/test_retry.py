@@ -8,8 +8,8 @@ import pytest
 from msgspec import Raw
 
 from mcp_connections.mounts.spec import Retry
-from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import (
+from mcp_connections.proxy.catalogue.discovery import Item
+from mcp_connections.proxy.channels.channel import (
     ChannelError,
     CommandNotFound,
     Exited,
@@ -22,9 +22,9 @@ from mcp_connections.proxy.channel import (
     begun,
     unsent,
 )
-from mcp_connections.proxy.discovery import Item
-from mcp_connections.proxy.jsonrpc import Envelope
-from mcp_connections.proxy.retry import RetryBudget, is_harmless_twice, is_worth_repeating, pause
+from mcp_connections.proxy.policies.retry import RetryBudget, is_harmless_twice, is_worth_repeating, pause
+from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 
 
 def never() -> bool:

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from mcp_connections.proxy.session_slots import NoSlot, SessionSlot, SessionSlots
-from mcp_connections.proxy.upstream import UpstreamSession
+from mcp_connections.proxy.upstream.session import UpstreamSession
+from mcp_connections.proxy.upstream.session_slots import NoSlot, SessionSlot, SessionSlots
 from tests.operator.virtual_time import virtual_time
 
 

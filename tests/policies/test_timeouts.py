@@ -11,12 +11,12 @@ import pytest
 from msgspec import Raw
 
 from mcp_connections.mounts.spec import Timeouts
-from mcp_connections.proxy import jsonrpc
-from mcp_connections.proxy.channel import Channel, MessageHandler, TimedOut
-from mcp_connections.proxy.handshake import HandshakeSession
-from mcp_connections.proxy.hello import Hello
-from mcp_connections.proxy.jsonrpc import Envelope
-from mcp_connections.proxy.upstream import UpstreamEvents
+from mcp_connections.proxy.channels.channel import Channel, MessageHandler, TimedOut
+from mcp_connections.proxy.upstream.handshake import HandshakeSession
+from mcp_connections.proxy.upstream.session import UpstreamEvents
+from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.hello import Hello
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 from tests.operator.virtual_time import virtual_time
 
 TIMEOUTS = Timeouts(request=60, max=600)

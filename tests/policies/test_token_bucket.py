@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_connections.proxy.token_bucket import TokenBucket
+from mcp_connections.proxy.policies.token_bucket import TokenBucket
 
 
 def test_a_burst_passes_and_the_next_is_told_when_to_come() -> None:

@@ -11,9 +11,9 @@ import aiohttp
 
 from mcp_connections.mounts.report import MountReport, ReloadResult
 from mcp_connections.mounts.spec import MountSpec
-from mcp_connections.proxy.mount import Mount
 from mcp_connections.proxy.process import ProxyProcess
-from mcp_connections.proxy.registry import ANNOUNCE_SECONDS, Registry
+from mcp_connections.proxy.registry.mount import Mount
+from mcp_connections.proxy.registry.registry import ANNOUNCE_SECONDS, Registry
 from tests.backends.http_server import HttpServer
 from tests.backends.http_server import serving as served_http
 from tests.proxy.client import Client

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_connections.proxy import bounded_http, endpoint, listening
-from mcp_connections.proxy.listening import bind
+from mcp_connections.proxy.downstream import endpoint
 from mcp_connections.proxy.process import ProxyProcess
+from mcp_connections.proxy.server import bounded_http, listening
+from mcp_connections.proxy.server.listening import bind
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"server/discover"}'
 HEAD = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcp_connections.proxy.catalogue import Aggregate, PublicCatalogue, publish
-from mcp_connections.proxy.discovery import BackendCatalogue, Item, Kind
-from mcp_connections.proxy.selecting import select
+from mcp_connections.proxy.catalogue.catalogue import Aggregate, PublicCatalogue, publish
+from mcp_connections.proxy.catalogue.discovery import BackendCatalogue, Item, Kind
+from mcp_connections.proxy.catalogue.selecting import select
 from tests.proxy.desired import http
 
 EVERYTHING = http("one", "http://127.0.0.1:1/mcp")

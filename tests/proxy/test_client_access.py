@@ -12,7 +12,7 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc import jwk
 
 from mcp_connections.mounts.spec import Access, AllowRule, JwtAccess
-from mcp_connections.proxy.client_access import Principal, may_use
+from mcp_connections.proxy.access.client_access import Principal, may_use
 from tests.backends.scripted import ScriptedBackend
 from tests.proxy.client import Client
 from tests.proxy.conftest import MakeBackend
@@ -200,7 +200,7 @@ async def test_no_metadata_without_an_authorization_server(proxy: RunningProxy) 
 async def test_new_keys_of_the_issuer_are_fetched(
     proxy: RunningProxy, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.client_access.JWKS_REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_connections.proxy.access.client_access.JWKS_REFRESH_SECONDS", 0.0)
     await proxy.registry.apply(desired(access=jwt_access(issuer)))
     await client_with(proxy, issuer.token())
     issuer.rotate("two")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_connections.proxy.hello import MAX_HELLO_BYTES
+from mcp_connections.proxy.wire.hello import MAX_HELLO_BYTES
 from tests.clients.stateless_client import StatelessClient
 from tests.proxy.running import RunningProxy
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_connections.mounts.spec import BackendLimits, CatalogPolicy, Timeouts
-from mcp_connections.proxy import discovery
+from mcp_connections.proxy.catalogue import discovery
 from tests.backends.calls import Call, RpcFault
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.proxy.desired import http

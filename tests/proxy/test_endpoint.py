@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 
 from mcp_connections.mounts.spec import Access, ClientLimits, DesiredMounts
-from mcp_connections.proxy import client_session, endpoint, request_stream
-from mcp_connections.proxy.host_guard import HostGuard
+from mcp_connections.proxy.access.host_guard import HostGuard
+from mcp_connections.proxy.downstream import client_session, endpoint, request_stream
 from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend, text
 from tests.proxy.client import BOTH, Client

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent, encode_event
+from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent, encode_event
 from tests.proxy.json_texts import json_texts
 
 PIECES = st.sampled_from(

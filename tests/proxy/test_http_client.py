@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy import http_client
-from mcp_connections.proxy.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
-from mcp_connections.proxy.tls import client_context
+from mcp_connections.proxy.channels import http_client
+from mcp_connections.proxy.channels.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
+from mcp_connections.proxy.channels.tls import client_context
 from tests.backends.http_server import free_socket
 from tests.backends.raw_server import Connection, RawServer, Script, raw_server
 from tests.cluster.credentials import write_certificates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_connections.proxy.http_client import MAX_HEAD_BYTES, HttpFault
+from mcp_connections.proxy.channels.http_client import MAX_HEAD_BYTES, HttpFault
 from tests.backends.raw_server import Connection
 from tests.proxy.test_http_client import GET, always, talking_to
 

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from mcp_connections.proxy import client_session
-from mcp_connections.proxy.client_session import ClientSession
-from mcp_connections.proxy.leg import Leg
-from mcp_connections.proxy.upstream import UpstreamSession
+from mcp_connections.proxy.downstream import client_session
+from mcp_connections.proxy.downstream.client_session import ClientSession
+from mcp_connections.proxy.registry.leg import Leg
+from mcp_connections.proxy.upstream.session import UpstreamSession
 from tests.backends.scripted import ScriptedBackend
 from tests.proxy.client import Client
 from tests.proxy.conftest import MakeBackend
@@ -47,7 +47,7 @@ async def test_clients_leave_nothing_behind(
     leaving: str,
     clients: int,
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.http_client.IDLE_SECONDS", 0.5)
+    monkeypatch.setattr("mcp_connections.proxy.channels.http_client.IDLE_SECONDS", 0.5)
     other = await make_backend()
     other.answers_with_sse = True
     await proxy.apply(http("one", backend.url), http("other", other.url))
@@ -106,8 +106,8 @@ async def test_reloads_leave_nothing_behind(proxy: RunningProxy, backend: Script
 async def test_failing_attempts_leave_nothing_behind(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.control.FIRST_PAUSE", 0.005)
-    monkeypatch.setattr("mcp_connections.proxy.control.LONGEST_PAUSE", 0.005)
+    monkeypatch.setattr("mcp_connections.proxy.registry.control.FIRST_PAUSE", 0.005)
+    monkeypatch.setattr("mcp_connections.proxy.registry.control.LONGEST_PAUSE", 0.005)
     backend.versions = ("1999-01-01",)
     await proxy.apply(http("one", backend.url))
     await backend.until(lambda: len(backend.seen("initialize")) >= 5)

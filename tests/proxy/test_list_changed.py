@@ -156,7 +156,7 @@ async def test_a_change_that_is_undone_at_once_is_announced_to_those_who_saw_it(
     make_backend: MakeBackend,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.registry.ANNOUNCE_SECONDS", 1.0)
+    monkeypatch.setattr("mcp_connections.proxy.registry.registry.ANNOUNCE_SECONDS", 1.0)
     other = await make_backend()
     await proxy.apply(http("one", backend.url), http("other", other.url))
     assert "other_bump" in await client.names()

@@ -503,7 +503,7 @@ def agreeing_to_nothing(backend: FeatureHttp) -> Any:
 async def test_a_client_may_hold_a_thousand_subscriptions(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.held_subscriptions.MAX_HELD", 2)
+    monkeypatch.setattr("mcp_connections.proxy.downstream.held_subscriptions.MAX_HELD", 2)
     await proxy.apply(http("one", offering(backend, "doc://a", "doc://b", "doc://c").url))
     client = await proxy.client()
     for name in ("a", "b", "a"):

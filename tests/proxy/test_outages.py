@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from mcp_connections.mounts.spec import CatalogPolicy, Timeouts
-from mcp_connections.proxy import control, registry
 from mcp_connections.proxy.process import ProxyProcess
+from mcp_connections.proxy.registry import control, registry
 from tests.backends.http_server import free_socket
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.proxy.conftest import MakeBackend

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from mcp_connections.proxy import outbox
-from mcp_connections.proxy.outbox import Outbox
+from mcp_connections.proxy.downstream import outbox
+from mcp_connections.proxy.downstream.outbox import Outbox
 
 
 def contents(box: Outbox) -> list[bytes | None]:

@@ -13,8 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from mcp_connections.proxy.listening import PortError, bind
 from mcp_connections.proxy.process import ProxyProcess
+from mcp_connections.proxy.server.listening import PortError, bind
 from tests.backends.scripted import ScriptedBackend
 from tests.proxy.client import Client
 from tests.proxy.desired import desired, http, stdio

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from mcp_connections.mounts.spec import Timeouts
-from mcp_connections.proxy import request_stream
+from mcp_connections.proxy.downstream import request_stream
 from tests.backends.calls import DONE, Call, Gate
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen, text
 from tests.proxy.client import Client

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcp_connections.proxy import client_session
+from mcp_connections.proxy.downstream import client_session
 from tests.backends.calls import Call, Gate
 from tests.backends.scripted import ScriptedBackend, text
 from tests.proxy.client import Client, Declined

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_connections.mounts.spec import Access
+from mcp_connections.proxy.downstream.replica import HOP_HEADER, Replica, derived_key
 from mcp_connections.proxy.process import ProxyProcess
-from mcp_connections.proxy.replica import HOP_HEADER, Replica, derived_key
 from tests.backends.http_server import HttpServer, free_socket
 from tests.backends.scripted import ScriptedBackend, text
 from tests.proxy.client import Client

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.proxy.reread_pace import BURST_SECONDS, CALM_SECONDS, LONGEST_SECONDS, RereadPace
+from mcp_connections.proxy.catalogue.reread_pace import BURST_SECONDS, CALM_SECONDS, LONGEST_SECONDS, RereadPace
 from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend
 from tests.proxy.desired import http

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_connections.mounts.report import RetiredMount
 from mcp_connections.proxy.channels import child_process
-from mcp_connections.proxy.mount import Mount
+from mcp_connections.proxy.registry.mount import Mount
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.proxy.desired import http, key, stdio
 from tests.proxy.running import RunningProxy, eventually
@@ -114,7 +114,7 @@ def is_alive(pid: int) -> bool:
 async def test_the_drain_timeout_cancels_the_call_and_says_so(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.http_client.IDLE_SECONDS", 0.0)  # each request connects anew
+    monkeypatch.setattr("mcp_connections.proxy.channels.http_client.IDLE_SECONDS", 0.0)  # each request connects anew
     gate = backend.gated_tool("slow")
     await proxy.apply(http("one", backend.url))
     client = await proxy.client()

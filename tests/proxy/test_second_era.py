@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.proxy.client_access import ANONYMOUS
+from mcp_connections.proxy.access.client_access import ANONYMOUS
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.clients.stateless_client import StatelessClient
 from tests.proxy.desired import http
@@ -162,7 +162,7 @@ async def test_a_backend_without_a_second_era_serves_everybody_the_same(
 async def test_a_second_era_that_hangs_keeps_nobody_waiting_for_long(
     proxy: RunningProxy, backend: ScriptedBackend, second: SecondEra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_connections.proxy.relay.FIRST_LIST_SECONDS", 0.05)
+    monkeypatch.setattr("mcp_connections.proxy.downstream.relay.FIRST_LIST_SECONDS", 0.05)
     second.gate.clear()
     await proxy.apply(http("one", backend.url))
     new = stateless(proxy)

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from mcp_connections.mounts.spec import ClientLimits, DesiredMounts
-from mcp_connections.proxy import client_session
+from mcp_connections.proxy.downstream import client_session
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.proxy.client import Client
 from tests.proxy.conftest import MakeBackend

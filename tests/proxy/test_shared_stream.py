@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from msgspec import Raw
 
-from mcp_connections.proxy.jsonrpc import Envelope
-from mcp_connections.proxy.shared_stream import MAX_GIVEN_UP, Running, SharedStream
+from mcp_connections.proxy.upstream.shared_stream import MAX_GIVEN_UP, Running, SharedStream
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 from tests.proxy.client import Answer, Client
 from tests.proxy.desired import stdio
 from tests.proxy.running import RunningProxy

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.proxy import control
+from mcp_connections.proxy.registry import control
 from tests.proxy.client import Client
 from tests.proxy.desired import stdio
 from tests.proxy.running import RunningProxy, eventually

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from mcp_connections.mounts.spec import ClientLimits
-from mcp_connections.proxy import client_session
+from mcp_connections.proxy.downstream import client_session
 from tests.cli.conftest import start_command
 from tests.proxy.conftest import MakeBackend
 from tests.proxy.conftest import make_backend as make_backend

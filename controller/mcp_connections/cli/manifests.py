@@ -16,7 +16,7 @@ from mcp_connections.folder.reader import Folder, FolderState
 from mcp_connections.mounts.acceptance import proxy_rejection
 from mcp_connections.mounts.desire import desired_mounts
 from mcp_connections.mounts.spec import DesiredMounts
-from mcp_connections.proxy.admin_control import SourceError
+from mcp_connections.proxy.admin.control import SourceError
 
 
 @dataclass(frozen=True, kw_only=True)

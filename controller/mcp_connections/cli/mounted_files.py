@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mcp_connections.mounts.spec import DesiredMounts
 from mcp_connections.operator.mount_secrets import MAX_PARTS, MOUNTS_KEY, part_key, unpack
-from mcp_connections.proxy.admin_control import SourceError
+from mcp_connections.proxy.admin.control import SourceError
 
 
 class MountedFiles:

@@ -39,7 +39,7 @@ def plan(
     from mcp_connections.folder.reader import Folder
     from mcp_connections.mounts.plan import Reject
     from mcp_connections.mounts.plan import plan as compare
-    from mcp_connections.proxy.admin_control import SourceError
+    from mcp_connections.proxy.admin.control import SourceError
 
     if token_file is not None and against is None:
         raise InputError("--token-file belongs to --against: give the admin URL of the proxy as well.")

@@ -21,9 +21,9 @@ from mcp_connections.cli.running import Ports, Reporter, open_ports, run_until, 
 from mcp_connections.mounts.plan import Plan, plan
 from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import DesiredMounts
-from mcp_connections.proxy.admin_control import HealthReport, SourceError
+from mcp_connections.proxy.admin.control import HealthReport, SourceError
+from mcp_connections.proxy.downstream.replica import Replica, derived_key
 from mcp_connections.proxy.process import ProxyProcess
-from mcp_connections.proxy.replica import Replica, derived_key
 
 PUSH_HOLDS: Final = 180.0
 """Seconds for which a push outranks the files: a kubelet brings changed Secrets within two minutes at its defaults."""

@@ -17,9 +17,9 @@ from mcp_connections.cli.failure import CommandError, InputError
 from mcp_connections.cli.setting_changes import setting_changes
 from mcp_connections.mounts.report import ReloadResult
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, Rejection
-from mcp_connections.proxy.admin_control import AdminControl
-from mcp_connections.proxy.listening import PortError, bind
+from mcp_connections.proxy.admin.control import AdminControl
 from mcp_connections.proxy.process import DRAIN_SECONDS, ProxyProcess
+from mcp_connections.proxy.server.listening import PortError, bind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ async def _admin(
     process: ProxyProcess, control: AdminControl, ports: Ports, token: str | None, say: Say
 ) -> AsyncIterator[None]:
     # FastMCP takes half a second to import: only a process with an admin port pays for it.
-    from mcp_connections.proxy.admin import admin_app
-    from mcp_connections.proxy.admin_server import admin_server
+    from mcp_connections.proxy.admin.app import admin_app
+    from mcp_connections.proxy.admin.server import admin_server
 
     app = admin_app(control, process.metrics, token)
     async with admin_server(app, host=ports.host, port=ports.admin_port or 0, token=token) as port:

@@ -17,8 +17,8 @@ from mcp_connections.folder.watcher import watch_folder
 from mcp_connections.mounts.plan import Plan, plan
 from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import DesiredMounts
-from mcp_connections.proxy.admin_control import HealthReport, SourceError
-from mcp_connections.proxy.host_guard import is_loopback
+from mcp_connections.proxy.access.host_guard import is_loopback
+from mcp_connections.proxy.admin.control import HealthReport, SourceError
 from mcp_connections.proxy.process import ProxyProcess
 
 KEPT = "What these files last held while they were valid is still served."

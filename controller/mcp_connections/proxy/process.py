@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from mcp_connections.mounts.report import ReloadResult
-from mcp_connections.proxy.admin_control import HealthReport
-from mcp_connections.proxy.channel import ChannelError
-from mcp_connections.proxy.client_session import SessionTable
-from mcp_connections.proxy.endpoint import Endpoint
-from mcp_connections.proxy.listening import serving
-from mcp_connections.proxy.metrics import Metrics
-from mcp_connections.proxy.mount import Mount
-from mcp_connections.proxy.process_metrics import ProcessCollector
-from mcp_connections.proxy.registry import Registry
-from mcp_connections.proxy.relay import Relay
-from mcp_connections.proxy.replica import Replica
+from mcp_connections.proxy.admin.control import HealthReport
+from mcp_connections.proxy.channels.channel import ChannelError
+from mcp_connections.proxy.downstream.client_session import SessionTable
+from mcp_connections.proxy.downstream.endpoint import Endpoint
+from mcp_connections.proxy.downstream.relay import Relay
+from mcp_connections.proxy.downstream.replica import Replica
+from mcp_connections.proxy.registry.mount import Mount
+from mcp_connections.proxy.registry.registry import Registry
+from mcp_connections.proxy.server.listening import serving
+from mcp_connections.proxy.telemetry.metrics import Metrics
+from mcp_connections.proxy.telemetry.process_metrics import ProcessCollector
 
 DRAIN_SECONDS: Final = 10.0
 """What requests in progress get when the process is told to stop."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mcp_connections.proxy.jsonrpc import int_id
+from mcp_connections.proxy.wire.jsonrpc import int_id
 
 EDGE: Final = 4096
 """Bytes kept from each end of a message."""

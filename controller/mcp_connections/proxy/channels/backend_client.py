@@ -20,9 +20,9 @@ from yarl import URL
 
 from mcp_connections import __version__
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channel import ChannelError, ProtocolViolation, TimedOut, Unauthorized, Unreachable
+from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unauthorized, Unreachable
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.tls import client_context
+from mcp_connections.proxy.channels.tls import client_context
 
 CLOSE_SECONDS: Final = 2.0
 MAX_REDIRECTS: Final = 3

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcp_connections.mounts.spec import StdioServer
-from mcp_connections.proxy.channel import ChannelError, CommandNotFound, Unreachable
+from mcp_connections.proxy.channels.channel import ChannelError, CommandNotFound, Unreachable
 from mcp_connections.proxy.channels.child_pipes import PipeEnd
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,8 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from mcp_connections.proxy.channel import (
+from mcp_connections.proxy.channels.attribution import EDGE, answered_id
+from mcp_connections.proxy.channels.channel import (
     Channel,
     ChannelError,
     MessageHandler,
@@ -22,9 +23,8 @@ from mcp_connections.proxy.channel import (
     TimedOut,
     Unreachable,
 )
-from mcp_connections.proxy.channels.attribution import EDGE, answered_id
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.jsonrpc import DecodeError, Envelope, as_utf8, decode_envelope, int_id, is_response
+from mcp_connections.proxy.wire.jsonrpc import DecodeError, Envelope, as_utf8, decode_envelope, int_id, is_response
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from urllib.parse import urljoin, urlsplit
 
 from mcp_connections import __version__
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channel import (
+from mcp_connections.proxy.channels.backend_client import secrets_of, shown_url
+from mcp_connections.proxy.channels.channel import (
     Channel,
     ChannelError,
     HandshakeRefused,
@@ -25,11 +26,10 @@ from mcp_connections.proxy.channel import (
     Unauthorized,
     Unreachable,
 )
-from mcp_connections.proxy.channels.backend_client import secrets_of, shown_url
+from mcp_connections.proxy.channels.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
-from mcp_connections.proxy.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
-from mcp_connections.proxy.jsonrpc import (
+from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
+from mcp_connections.proxy.wire.jsonrpc import (
     DecodeError,
     Envelope,
     as_utf8,

@@ -15,14 +15,6 @@ import aiohttp
 from yarl import URL
 
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channel import (
-    ChannelError,
-    MessageHandler,
-    ProtocolViolation,
-    SessionLost,
-    TimedOut,
-    Unreachable,
-)
 from mcp_connections.proxy.channels.backend_client import (
     CLOSE_SECONDS,
     MAX_REDIRECTS,
@@ -36,10 +28,18 @@ from mcp_connections.proxy.channels.backend_client import (
     secrets_of,
     shown_url,
 )
+from mcp_connections.proxy.channels.channel import (
+    ChannelError,
+    MessageHandler,
+    ProtocolViolation,
+    SessionLost,
+    TimedOut,
+    Unreachable,
+)
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
-from mcp_connections.proxy.jsonrpc import Envelope
+from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
+from mcp_connections.proxy.wire.jsonrpc import Envelope
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import signal
 from typing import Final
 
 from mcp_connections.mounts.spec import StdioServer
-from mcp_connections.proxy.channel import ChannelError, Exited, TimedOut, Unreachable
+from mcp_connections.proxy.channels.channel import ChannelError, Exited, TimedOut, Unreachable
 from mcp_connections.proxy.channels.child_pipes import InputPipe, OutputPipe
 from mcp_connections.proxy.channels.child_process import ChildProcess, spawn
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel

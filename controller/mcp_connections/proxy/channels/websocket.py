@@ -13,7 +13,6 @@ import aiohttp
 from aiohttp import WSCloseCode, WSMsgType
 
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels.backend_client import (
     CLOSE_SECONDS,
     BackendClient,
@@ -24,6 +23,7 @@ from mcp_connections.proxy.channels.backend_client import (
     secrets_of,
     shown_url,
 )
+from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
 from mcp_connections.proxy.channels.redaction import Redactor
 

@@ -1,0 +1,1 @@
+"""Who may use the endpoint: names, origins, credentials."""

@@ -1,0 +1,1 @@
+"""What backends have: read, selected, pinned, and put together under public names."""

@@ -1,0 +1,74 @@
+"""From a mount's server to its channels: the one place that knows which transport is which class."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from mcp_connections.mounts.spec import MountSpec, StdioServer
+from mcp_connections.proxy.channels.channel import Channel, ProtocolViolation
+from mcp_connections.proxy.channels.http import HttpBackend, StreamableHttpChannel
+from mcp_connections.proxy.channels.sse import SseChannel
+from mcp_connections.proxy.channels.stdio import StdioChannel
+from mcp_connections.proxy.channels.tls import client_context
+from mcp_connections.proxy.channels.websocket import WebSocketChannel
+
+HANDSHAKE_SECONDS: Final = 10.0
+STDIO_HANDSHAKE_SECONDS: Final = 60.0
+"""Commands such as npx and uvx may have to fetch the server first."""
+
+
+class ChannelFactory(Protocol):
+    """Makes the channels of one mount."""
+
+    handshake_seconds: float
+    """How long the backend may take to answer initialize."""
+
+    def make(self) -> Channel:
+        """A channel, not yet open. Raises ChannelError where the mount's settings are of no use."""
+
+    def close(self) -> None:
+        """Let go of what the channels share. All of them are closed by then."""
+
+
+class Transport:
+    """The ChannelFactory for a MountSpec."""
+
+    def __init__(self, spec: MountSpec) -> None:
+        self._spec = spec
+        self._http: HttpBackend | None = None
+        stdio = isinstance(spec.server, StdioServer)
+        self.handshake_seconds = STDIO_HANDSHAKE_SECONDS if stdio else HANDSHAKE_SECONDS
+
+    def make(self) -> Channel:
+        server = self._spec.server
+        label = str(self._spec.connection)
+        connect = self._spec.timeouts.connect
+        limit = self._spec.limits.message_bytes
+        if isinstance(server, StdioServer):
+            return StdioChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
+        if server.kind == "sse":
+            return SseChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
+        if server.kind == "webSocket":
+            return WebSocketChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
+        return StreamableHttpChannel(self._http_backend())
+
+    def _http_backend(self) -> HttpBackend:
+        if self._http is None:
+            server = self._spec.server
+            assert not isinstance(server, StdioServer)
+            try:
+                tls = client_context(server)
+                self._http = HttpBackend(
+                    server,
+                    connection=str(self._spec.connection),
+                    connect_timeout=self._spec.timeouts.connect,
+                    tls=tls,
+                    message_limit=self._spec.limits.message_bytes,
+                )
+            except ValueError as error:
+                raise ProtocolViolation(str(error), executed=False) from None
+        return self._http
+
+    def close(self) -> None:
+        if self._http is not None:
+            self._http.client.close()

@@ -1,0 +1,1 @@
+"""The endpoint towards clients: sessions, relay, and the way back."""

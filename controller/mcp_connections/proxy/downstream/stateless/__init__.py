@@ -1,0 +1,1 @@
+"""Clients of the stateless era (MCP 2026-07-28)."""

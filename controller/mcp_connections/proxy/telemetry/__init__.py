@@ -1,0 +1,1 @@
+"""What a proxy process counts, for Prometheus."""
