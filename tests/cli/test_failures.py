@@ -12,6 +12,8 @@ import pytest
 
 from tests.cli.conftest import ENVIRONMENT, PATIENCE, run
 
+OPEN = ("--port", "0", "--host", "0.0.0.0", "--allow-unauthenticated")
+
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
@@ -27,7 +29,7 @@ from tests.cli.conftest import ENVIRONMENT, PATIENCE, run
         (["serve", ".", "--separator", "->"], 2, "--separator must be 1 to 4 of the characters"),
         (["serve", ".", "--admin-port", "0", "--admin-token-file", "missing"], 2, "cannot read the token file missing"),
         (["serve", ".", "--admin-port", "0", "--admin-token-file", "empty"], 2, "the token file empty is empty"),
-        (["serve", ".", "--port", "0", "--host", "0.0.0.0", "--admin-port", "0"], 1, "give --admin-token-file"),
+        (["serve", ".", *OPEN, "--admin-port", "0"], 1, "give --admin-token-file"),
         (["serve", ".", "--port", "{taken}"], 1, "127.0.0.1:{taken}: Address already in use; choose another --port"),
         (["plan", "missing"], 2, "missing does not exist"),
         (["plan", ".", "--token-file", "a-file"], 2, "--token-file belongs to --against"),

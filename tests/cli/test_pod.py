@@ -17,16 +17,17 @@ from mcp_connections.api.meta import ObjectMeta
 from mcp_connections.api.proxy import McpProxy
 from mcp_connections.cli.mounted_files import MountedFiles
 from mcp_connections.cli.pod import LOOK_AGAIN, PUSH_HOLDS, PodControl
-from mcp_connections.cli.running import Reporter
-from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, MountSpec, StdioServer
+from mcp_connections.cli.running import Ports, Reporter
+from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, MountSpec, StdioServer
 from mcp_connections.operator import mount_secrets
 from mcp_connections.operator.admin_client import AdminAddress, AdminClient
 from mcp_connections.proxy.admin.control import SourceError
 from mcp_connections.proxy.process import ProxyProcess
-from tests.cli.conftest import ECHO_BACKEND, PATIENCE, start_command
+from tests.cli.conftest import ECHO_BACKEND, PATIENCE, run, start_command
 
 PROXY = McpProxy(metadata=ObjectMeta(name="default", namespace="team", uid="u"))
 TOKEN = "a-token-of-the-test"
+LOCAL = Ports(host="127.0.0.1", port=0, admin_port=None, admin_token_file=None)
 
 
 def desired(*names: str, padding: str = "") -> DesiredMounts:
@@ -119,6 +120,27 @@ async def test_waits_for_usable_files(mounts: Path, options: list[str]) -> None:
             assert response.status == 200
 
 
+def test_it_is_not_opened_to_other_machines_by_oversight(mounts: Path, options: list[str]) -> None:
+    write(mounts, desired())
+    result = run(*options, "--host", "0.0.0.0")
+    assert result.returncode == 2
+    assert "At 0.0.0.0 other machines can reach the endpoint" in result.stderr
+
+
+async def test_a_push_does_not_open_it_either(mounts: Path, options: list[str]) -> None:
+    guarded = desired().model_copy(update={"access": Access(method="bearer", bearer_token="of clients")})
+    write(mounts, guarded)
+    async with start_command(*options, "--host", "0.0.0.0") as pod, aiohttp.ClientSession() as http:
+        url = await pod.endpoint()
+        push = (await pod.admin()).removesuffix("/admin/mcp") + "/admin/v1/mounts"
+        headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+        async with http.put(push, data=desired().model_dump_json(by_alias=True), headers=headers) as response:
+            assert response.status == 422
+            assert "Nothing was changed. At 0.0.0.0 other machines" in (await response.json())["message"]
+        async with http.post(url, json={}) as response:
+            assert response.status == 401
+
+
 def test_parts_are_put_together(mounts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mount_secrets, "PART_SIZE", 1000)
     wanted = desired("alpha", padding=os.urandom(1500).hex())
@@ -143,7 +165,7 @@ async def test_files_count_again_once_a_push_is_old(mounts: Path) -> None:
     clock = [0.0]
     process = ProxyProcess(host="127.0.0.1")
     said: list[str] = []
-    control = PodControl(process, MountedFiles(mounts), Reporter(process, said.append), now=lambda: clock[0])
+    control = PodControl(process, MountedFiles(mounts), LOCAL, Reporter(process, said.append), now=lambda: clock[0])
 
     def mounted() -> list[str]:
         return [mount.connection.name for mount in control.report().mounts]

@@ -181,18 +181,43 @@ async def test_the_separator_of_the_command_line_wins(folder: Path) -> None:
         assert await tools(url) == ["alpha.one", "alpha.two", "beta.three"]
 
 
+def test_an_endpoint_is_not_opened_to_other_machines_by_oversight(folder: Path) -> None:
+    result = run("serve", folder, "--port", "0", "--host", "0.0.0.0")
+    assert result.returncode == 2
+    assert "At 0.0.0.0 other machines can reach the endpoint" in result.stderr
+    assert "none: {} there means everybody" in result.stderr
+
+
 @pytest.mark.parametrize(
-    ("host", "auth", "warned"), [("0.0.0.0", None, True), ("0.0.0.0", {"none": {}}, False), ("127.0.0.1", None, False)]
+    ("options", "auth"),
+    [
+        (("--host", "0.0.0.0"), {"none": {}}),
+        (("--host", "0.0.0.0", "--allow-unauthenticated"), None),
+        (("--host", "::1"), None),
+    ],
 )
-async def test_an_endpoint_open_to_everybody_is_told(
-    folder: Path, host: str, auth: dict[str, object] | None, *, warned: bool
-) -> None:
+async def test_it_is_opened_on_purpose(folder: Path, options: tuple[str, ...], auth: dict[str, object] | None) -> None:
     if auth is not None:
         (folder / "proxy.json").write_text(proxy_manifest(auth=auth))
-    async with start_command("serve", folder, "--port", "0", "--host", host) as serve:
+    async with start_command("serve", folder, "--port", "0", *options) as serve:
         await serve.said("ready +default/beta")
-        await serve.end()
-        assert ("warning: other machines can reach the endpoint" in serve.output) is warned
+
+
+async def test_a_change_does_not_open_it_either(folder: Path) -> None:
+    (folder / "secret.json").write_text(
+        json.dumps(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "clients"}, "stringData": {"token": "s3cret"}}
+        )
+    )
+    guarded = proxy_manifest(auth={"bearerTokenRef": {"name": "clients", "key": "token"}})
+    (folder / "proxy.json").write_text(guarded)
+    async with start_command("serve", folder, "--port", "0", "--host", "0.0.0.0") as serve:
+        url = await serve.endpoint()
+        await serve.said("ready +default/beta")
+        (folder / "proxy.json").write_text(proxy_manifest())
+        await serve.said("error: At 0.0.0.0 other machines can reach the endpoint.* Everything stays as it is")
+        async with aiohttp.ClientSession() as http, http.post(url, json={}) as response:
+            assert response.status == 401
 
 
 def test_a_proxy_that_cannot_be_put_into_effect_is_refused(folder: Path) -> None:

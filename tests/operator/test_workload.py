@@ -55,11 +55,14 @@ def test_probes_ask_the_admin_port() -> None:
 def test_the_command_reads_what_is_mounted() -> None:
     container = pod_spec()["containers"][0]
     paths = {mount["mountPath"] for mount in container["volumeMounts"]}
-    arguments = dict(zip(container["args"][::2], container["args"][1::2], strict=True))
+
+    def given(option: str) -> str:
+        arguments: list[str] = container["args"]
+        return arguments[arguments.index(option) + 1]
 
     assert container["command"] == ["mcp-connections", "proxy"]
-    assert arguments["--mounts"] in paths
-    assert arguments["--admin-token-file"].rpartition("/")[0] in paths
+    assert given("--mounts") in paths
+    assert given("--admin-token-file").rpartition("/")[0] in paths
 
 
 def test_all_parts_of_the_mounts_are_looked_for_and_only_the_first_is_needed() -> None:

@@ -60,6 +60,11 @@ class ClientAuth(ApiModel):
     jwt: JwtAuth | None = None
     """Clients present a JSON Web Token."""
 
+    @property
+    def is_unset(self) -> bool:
+        """Nothing says who may use the endpoint."""
+        return self.none is None and self.bearer_token_ref is None and self.jwt is None
+
     rules: ClassVar[tuple[Rule, ...]] = (one_of("none", "bearerTokenRef", "jwt", at_least=0),)
 
 

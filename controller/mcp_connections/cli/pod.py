@@ -16,6 +16,7 @@ from watchfiles import awatch
 
 from mcp_connections.cli.admin_client import read_token
 from mcp_connections.cli.announcements import Say
+from mcp_connections.cli.failure import InputError
 from mcp_connections.cli.mounted_files import MountedFiles
 from mcp_connections.cli.running import Ports, Reporter, open_ports, run_until, stop_signal
 from mcp_connections.mounts.plan import Plan, plan
@@ -37,10 +38,17 @@ class PodControl:
     """The AdminControl of a pod."""
 
     def __init__(
-        self, process: ProxyProcess, files: MountedFiles, reporter: Reporter, *, now: Callable[[], float] | None = None
+        self,
+        process: ProxyProcess,
+        files: MountedFiles,
+        ports: Ports,
+        reporter: Reporter,
+        *,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self._process = process
         self._files = files
+        self._ports = ports
         self._reporter = reporter
         self._now = now or asyncio.get_running_loop().time
         self._pushed_at: float | None = None
@@ -50,8 +58,7 @@ class PodControl:
         return self._process.registry.report()
 
     async def apply(self, desired: DesiredMounts) -> ReloadResult:
-        self._pushed_at = self._now()
-        return await self._apply(desired)
+        return await self._apply(desired, pushed=True)
 
     async def check_health(self) -> tuple[HealthReport, ...]:
         return await self._process.check_health()
@@ -81,14 +88,17 @@ class PodControl:
             return
         try:
             desired = await asyncio.to_thread(self._files.read_if_changed)
+            if desired is not None:
+                await self._apply(desired)
         except SourceError as error:
             self._complain(str(error))
             return
         self._complaint = ""
-        if desired is not None:
-            await self._apply(desired)
 
-    async def _apply(self, desired: DesiredMounts) -> ReloadResult:
+    async def _apply(self, desired: DesiredMounts, *, pushed: bool = False) -> ReloadResult:
+        self._ports.check_exposure(desired.access)
+        if pushed:
+            self._pushed_at = self._now()
         result = await self._process.registry.apply(desired)
         self._reporter.applied(result, desired)
         return result
@@ -104,9 +114,14 @@ async def run(folder: Path, ports: Ports, say: Say, *, pod_ip: str | None = None
     """Serve the mounts in ``folder`` until told to stop. Raises CommandError."""
     stop = stop_signal()
     files = MountedFiles(folder)
+    first = _first(files)
+    try:
+        ports.check_exposure(first.access)
+    except SourceError as error:
+        raise InputError(str(error)) from error
     process = ProxyProcess(host=ports.host, replica=_replica(ports, pod_ip))
-    control = PodControl(process, files, Reporter(process, say))
-    async with open_ports(process, control, ports, say, drain_seconds=_drain_seconds(files)):
+    control = PodControl(process, files, ports, Reporter(process, say))
+    async with open_ports(process, control, ports, say, drain_seconds=first.drain_timeout):
         await control.start()
         await run_until(stop, control.follow())
 
@@ -120,8 +135,9 @@ def _replica(ports: Ports, pod_ip: str | None) -> Replica:
     return Replica(f"{host}:{ports.port}", derived_key(token))
 
 
-def _drain_seconds(files: MountedFiles) -> float:
+def _first(files: MountedFiles) -> DesiredMounts:
+    """What the files say; nothing in particular where they cannot be used yet."""
     try:
-        return files.peek().drain_timeout
+        return files.peek()
     except SourceError:
-        return DesiredMounts().drain_timeout
+        return DesiredMounts()

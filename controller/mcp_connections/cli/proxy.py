@@ -9,20 +9,26 @@ import typer
 
 from mcp_connections.cli.failure import InputError
 from mcp_connections.cli.logs import LogFormat, LogLevel, set_up_logging
+from mcp_connections.cli.options import (
+    AdminPort,
+    AdminTokenFile,
+    AllowUnauthenticated,
+    Host,
+    LeastSevere,
+    Look,
+    Port,
+)
 
 
 def proxy(
     mounts: Annotated[
         Path, typer.Option("--mounts", metavar="DIR", help="Holds mounts.json.gz, as the operator wrote it.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the MCP endpoint. 0: any free one.")] = 8000,
-    admin_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the admin surface. 0: any free one. Default: none.")
-    ] = None,
-    admin_token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Holds the bearer token that the admin port asks for.")
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    admin_port: AdminPort = None,
+    admin_token_file: AdminTokenFile = None,
+    allow_unauthenticated: AllowUnauthenticated = False,
     pod_ip: Annotated[
         str | None,
         typer.Option(
@@ -31,8 +37,8 @@ def proxy(
             help="Where other replicas reach this one; with the admin token it lets sessions work through any of them.",
         ),
     ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="Least severe log lines to write.")] = LogLevel.INFO,
-    log_format: Annotated[LogFormat, typer.Option(help="Look of the log lines.")] = LogFormat.TEXT,
+    log_level: LeastSevere = LogLevel.INFO,
+    log_format: Look = LogFormat.TEXT,
 ) -> None:
     """Run what a proxy pod runs.
 
@@ -46,5 +52,11 @@ def proxy(
     set_up_logging(log_level, log_format)
     if not mounts.is_dir():
         raise InputError(f"{mounts} is not a folder. Mount the Secret with the key mounts.json.gz there.")
-    ports = Ports(host=host, port=port, admin_port=admin_port, admin_token_file=admin_token_file)
+    ports = Ports(
+        host=host,
+        port=port,
+        admin_port=admin_port,
+        admin_token_file=admin_token_file,
+        allow_unauthenticated=allow_unauthenticated,
+    )
     uvloop.run(pod.run(mounts, ports, to_log, pod_ip=pod_ip))

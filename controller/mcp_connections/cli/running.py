@@ -16,8 +16,9 @@ from mcp_connections.cli.announcements import Say
 from mcp_connections.cli.failure import CommandError, InputError
 from mcp_connections.cli.setting_changes import setting_changes
 from mcp_connections.mounts.report import ReloadResult
-from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, Rejection
-from mcp_connections.proxy.admin.control import AdminControl
+from mcp_connections.mounts.spec import Access, ConnectionKey, DesiredMounts, Rejection
+from mcp_connections.proxy.access.host_guard import is_loopback
+from mcp_connections.proxy.admin.control import AdminControl, SourceError
 from mcp_connections.proxy.process import DRAIN_SECONDS, ProxyProcess
 from mcp_connections.proxy.server.listening import PortError, bind
 
@@ -30,11 +31,20 @@ class Ports:
     port: int
     admin_port: int | None
     admin_token_file: Path | None
+    allow_unauthenticated: bool = False
 
     def __post_init__(self) -> None:
         """Raises InputError where a token would guard nothing."""
         if self.admin_token_file is not None and self.admin_port is None:
             raise InputError("--admin-token-file belongs to --admin-port: give the port as well, 0 for any free one.")
+
+    def check_exposure(self, access: Access) -> None:
+        """Raises SourceError where strangers could use the endpoint and nobody said that they may."""
+        if access.method == "unset" and not is_loopback(self.host) and not self.allow_unauthenticated:
+            raise SourceError(
+                f"At {self.host} other machines can reach the endpoint, and nothing says who may use it. Set spec.auth "
+                "of the McpProxy (none: {} there means everybody), or give --allow-unauthenticated or --host 127.0.0.1."
+            )
 
 
 @contextlib.asynccontextmanager

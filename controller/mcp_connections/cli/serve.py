@@ -8,26 +8,32 @@ from typing import Annotated
 import typer
 
 from mcp_connections.cli.logs import LogFormat, LogLevel, set_up_logging
+from mcp_connections.cli.options import (
+    AdminPort,
+    AdminTokenFile,
+    AllowUnauthenticated,
+    Host,
+    LeastSevere,
+    Look,
+    Port,
+)
 
 
 def serve(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Holds the manifests: *.yaml, *.yml, *.json.")],
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the MCP endpoint. 0: any free one.")] = 8000,
-    admin_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the admin surface. 0: any free one. Default: none.")
-    ] = None,
-    admin_token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Holds the bearer token that the admin port asks for.")
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    admin_port: AdminPort = None,
+    admin_token_file: AdminTokenFile = None,
+    allow_unauthenticated: AllowUnauthenticated = False,
     separator: Annotated[
         str | None, typer.Option(help="Between prefix and name. Default: that of the folder's McpProxy, or _.")
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Not ready unless every connection is; no start with an invalid file.")
     ] = False,
-    log_level: Annotated[LogLevel, typer.Option(help="Least severe log lines to write.")] = LogLevel.WARNING,
-    log_format: Annotated[LogFormat, typer.Option(help="Look of the log lines.")] = LogFormat.TEXT,
+    log_level: LeastSevere = LogLevel.WARNING,
+    log_format: Look = LogFormat.TEXT,
 ) -> None:
     """Serve the connections declared in a folder.
 
@@ -42,6 +48,12 @@ def serve(
 
     set_up_logging(log_level, log_format)
     overrides = Overrides(separator=checked_separator(separator), strict=strict)
-    ports = Ports(host=host, port=port, admin_port=admin_port, admin_token_file=admin_token_file)
+    ports = Ports(
+        host=host,
+        port=port,
+        admin_port=admin_port,
+        admin_token_file=admin_token_file,
+        allow_unauthenticated=allow_unauthenticated,
+    )
     say = to_log if log_format is LogFormat.JSON else to_terminal
     uvloop.run(serving.run(checked_folder(folder), overrides, ports, say))

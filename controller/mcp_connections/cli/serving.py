@@ -17,7 +17,6 @@ from mcp_connections.folder.watcher import watch_folder
 from mcp_connections.mounts.plan import Plan, plan
 from mcp_connections.mounts.report import RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import DesiredMounts
-from mcp_connections.proxy.access.host_guard import is_loopback
 from mcp_connections.proxy.admin.control import HealthReport, SourceError
 from mcp_connections.proxy.process import ProxyProcess
 
@@ -25,30 +24,24 @@ KEPT = "What these files last held while they were valid is still served."
 LEFT_OUT = "These files are left out until they are valid."
 
 
-OPEN = (
-    "warning: other machines can reach the endpoint, and clients are not authenticated. Set spec.auth of an McpProxy "
-    "in the folder; 'none: {}' there says that it is meant so."
-)
-
-
 class FolderControl:
     """The AdminControl of a process that serves a folder."""
 
-    def __init__(self, process: ProxyProcess, folder: Path, overrides: Overrides, say: Say, *, host: str) -> None:
+    def __init__(self, process: ProxyProcess, folder: Path, overrides: Overrides, ports: Ports, say: Say) -> None:
         self._process = process
         self._folder = folder
         self._overrides = overrides
+        self._ports = ports
         self._reporter = Reporter(process, say)
         self._say = say
         self._errors: tuple[FileError, ...] = ()
         self._starting = True
-        self._host = host
-        self._open = False
 
     def report(self) -> RegistryReport:
         return self._process.registry.report()
 
     async def apply(self, desired: DesiredMounts) -> ReloadResult:
+        self._ports.check_exposure(desired.access)
         result = await self._process.registry.apply(desired)
         self._reporter.applied(result, desired)
         return result
@@ -66,22 +59,13 @@ class FolderControl:
         """Put a new state of the folder into effect, or say why it is not."""
         self._tell_errors(state.errors)
         try:
-            wanted = await asyncio.to_thread(desired, state, self._overrides)
+            await self.apply(await asyncio.to_thread(desired, state, self._overrides))
         except SourceError as error:
             self._process.metrics.reload_failed()
             self._say(f"error: {error} Everything stays as it is.")
-            return
-        await self.apply(wanted)
-        self._tell_open(wanted)
 
     async def _read(self) -> DesiredMounts:
         return await asyncio.to_thread(read_desired, self._folder, self._overrides)
-
-    def _tell_open(self, wanted: DesiredMounts) -> None:
-        open_to_all = wanted.access.method == "unset" and not is_loopback(self._host)
-        if open_to_all and not self._open:
-            self._say(OPEN)
-        self._open = open_to_all
 
     def _tell_errors(self, errors: tuple[FileError, ...]) -> None:
         for error in errors:
@@ -100,17 +84,17 @@ async def run(folder: Path, overrides: Overrides, ports: Ports, say: Say) -> Non
     """Serve ``folder`` until told to stop. Raises CommandError."""
     stop = stop_signal()
     process = ProxyProcess(host=ports.host)
-    control = FolderControl(process, folder, overrides, say, host=ports.host)
+    control = FolderControl(process, folder, overrides, ports, say)
     async with aclosing(watch_folder(Folder(folder))) as states:
         first = await anext(states)
-        await asyncio.to_thread(_check_first, first, overrides)
+        await asyncio.to_thread(_check_first, first, overrides, ports)
         async with open_ports(process, control, ports, say):
             say(f"folder    {folder}")
             await control.changed(first)
             await run_until(stop, _follow(states, control))
 
 
-def _check_first(state: FolderState, overrides: Overrides) -> None:
+def _check_first(state: FolderState, overrides: Overrides, ports: Ports) -> None:
     """What must be right from the start. Later on, the last good state is there to fall back on.
 
     Without the McpProxy the endpoint would be open to everybody, whatever its ``auth`` was to say.
@@ -121,7 +105,7 @@ def _check_first(state: FolderState, overrides: Overrides) -> None:
             f"{faults}. This may hide an McpProxy, which says who may use the endpoint: not started. Correct it first."
         )
     try:
-        desired(state, overrides)
+        ports.check_exposure(desired(state, overrides).access)
     except SourceError as error:
         raise InputError(str(error)) from error
     if overrides.strict and state.errors:

@@ -88,7 +88,7 @@ def proxy_status(
     pods = sum(report.ready for report in seen.answers) if ready_pods is None else ready_pods
     verdicts = (
         (ProxyConditionType.AVAILABLE, available(proxy, seen, pods, statuses)),
-        (ProxyConditionType.ACCEPTED, proxy_accepted(rejection)),
+        (ProxyConditionType.ACCEPTED, proxy_accepted(proxy, rejection)),
         (ProxyConditionType.PROGRAMMED, programmed(seen, rejection)),
     )
     known = {(key.namespace, key.name, key.uid) for key in seen.known}

@@ -19,11 +19,14 @@ Statuses = Mapping[ConnectionKey, Mapping[str, Any]]
 _MAX_NAMED = 3
 
 
-def proxy_accepted(rejection: ProxyRejection | None) -> Verdict:
+def proxy_accepted(proxy: McpProxy, rejection: ProxyRejection | None) -> Verdict:
     """Accepted: the spec is valid and its references resolve."""
     if rejection:
         return Verdict("False", rejection.reason, rejection.message)
-    return Verdict("True", ProxyReason.ACCEPTED, "The spec is valid and its references resolve.")
+    message = "The spec is valid and its references resolve."
+    if proxy.spec.auth.is_unset:
+        message += " Clients are not authenticated: set spec.auth, where none: {} says that it is meant so."
+    return Verdict("True", ProxyReason.ACCEPTED, message)
 
 
 def available(proxy: McpProxy, seen: Observation, ready_pods: int, statuses: Statuses) -> Verdict:

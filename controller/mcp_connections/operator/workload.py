@@ -140,6 +140,8 @@ def _container(proxy: McpProxy, default_image: str) -> dict[str, Any]:
             *("--port", str(PORT)),
             *("--admin-port", str(ADMIN_PORT)),
             *("--admin-token-file", f"{ADMIN_PATH}/{TOKEN_KEY}"),
+            # Whoever may apply an McpProxy decides who may use it, and may change that while the pods run.
+            "--allow-unauthenticated",
         ],
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "ports": [

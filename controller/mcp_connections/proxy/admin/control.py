@@ -38,7 +38,7 @@ class AdminControl(Protocol):
         """What is mounted now."""
 
     async def apply(self, desired: DesiredMounts) -> ReloadResult:
-        """Make ``desired`` what is mounted."""
+        """Make ``desired`` what is mounted. Raises SourceError where it must not be."""
 
     async def check_health(self) -> tuple[HealthReport, ...]:
         """Ping every backend at the same time. Returns within the longest of their timeouts."""

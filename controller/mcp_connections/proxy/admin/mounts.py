@@ -13,7 +13,7 @@ from starlette.responses import Response
 from mcp_connections.api.field_errors import field_errors
 from mcp_connections.mounts.spec import DesiredMounts
 from mcp_connections.proxy.admin.answers import answer, problem
-from mcp_connections.proxy.admin.control import AdminControl
+from mcp_connections.proxy.admin.control import AdminControl, SourceError
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of a PUT."""
@@ -76,6 +76,8 @@ class MountsEndpoint:
     async def _carry_out(self, desired: DesiredMounts) -> Response:
         try:
             return answer(await self._control.apply(desired))
+        except SourceError as error:
+            return problem(422, "Refused", f"Nothing was changed. {error}")
         except Exception:
             _log.exception("Applying the mounts pushed to the admin port failed")
             return problem(
