@@ -43,9 +43,10 @@ def test_every_option_that_is_named_exists() -> None:
 
 
 def test_every_metric_is_listed() -> None:
-    sources = "".join(path.read_text() for path in (ROOT / "controller/mcp_connections/proxy").glob("*metrics.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "controller/mcp_connections/proxy").rglob("*metrics.py"))
     names = set(re.findall(r'"mcp_connections_(\w+)"', sources))
-    listed = {name.removesuffix("_total") for name in re.findall(r"`(\w+)`", README)}
+    page = (ROOT / "docs/observability.md").read_text()
+    listed = {name.removesuffix("_total") for name in re.findall(r"`(\w+)`", page)}
     assert names
     assert names <= listed
 

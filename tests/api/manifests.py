@@ -164,6 +164,7 @@ EVERYTHING = (
             },
             "allowedHosts": ["mcp.example", "*.mcp.example:8443", "[::1]:*"],
             "rateLimit": {"requests": 10, "per": "1m", "burst": 20},
+            "audit": {"calls": True},
             "limits": {
                 "requestBodyMib": 1,
                 "backendMessageMib": 2,

@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class Running:
 
     async def endpoint(self) -> str:
         """URL of the MCP endpoint, once it is served."""
-        return (await self.said(r"endpoint +(http://\S+)")).group(1)
+        return (await self.said(r"endpoint +(http://[^\s\"]+)")).group(1)
 
     async def admin(self) -> str:
         """URL of the admin port, once it is served."""
@@ -95,12 +95,14 @@ Start = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @contextlib.asynccontextmanager
-async def start(*command: str | Path, cwd: Path | None = None) -> AsyncIterator[Running]:
-    """Start a program; it is ended with the context at the latest."""
+async def start(
+    *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Running]:
+    """Start a program, with ``env`` on top of the usual variables; it is ended with the context at the latest."""
     process = await asyncio.create_subprocess_exec(
         *map(str, command),
         cwd=cwd,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **(env or {})},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -113,9 +115,11 @@ async def start(*command: str | Path, cwd: Path | None = None) -> AsyncIterator[
             await running.end()
 
 
-def start_command(*arguments: str | Path, cwd: Path | None = None) -> AbstractAsyncContextManager[Running]:
+def start_command(
+    *arguments: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> AbstractAsyncContextManager[Running]:
     """Start one of the commands."""
-    return start(sys.executable, "-m", "mcp_connections", *arguments, cwd=cwd)
+    return start(sys.executable, "-m", "mcp_connections", *arguments, cwd=cwd, env=env)
 
 
 def manifest(name: str, *tools: str, word: str | None = None, **spec: object) -> str:

@@ -113,6 +113,14 @@ class Limits(ApiModel):
     """Client sessions of each pod at once. A further one is answered with HTTP 503 and Retry-After."""
 
 
+class AuditPolicy(ApiModel):
+    """What is written down of the use of the endpoint."""
+
+    calls: StrictBool = False
+    """Log a line for each relayed request: client, connection, method, tool, outcome, duration. No arguments, no
+    results."""
+
+
 class StdioPolicy(ApiModel):
     """Whether connections may run commands."""
 
@@ -157,6 +165,8 @@ class McpProxySpec(ApiModel):
     session. Default: no limit."""
     limits: Limits = Limits()
     """Sizes and numbers that are not exceeded."""
+    audit: AuditPolicy = AuditPolicy()
+    """What is written down of the use of the endpoint."""
     drain_timeout: Annotated[Duration, within("0s", "1h")] = Duration("30s")
     """How long a retired mount, or a pod that is shut down, may go on with the calls in flight."""
     service: ServiceSpec = ServiceSpec()

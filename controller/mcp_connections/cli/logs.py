@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from enum import StrEnum
 
@@ -29,10 +30,23 @@ _CHATTY = ("asyncio", "fastmcp", "mcp", "httpx2", "watchfiles", "uvicorn.access"
 """Libraries whose messages help only while looking for a fault."""
 
 
+_ABOUT = re.compile(r"connection ([^\s:/]+/[^\s:]+)")
+"""How messages about a connection begin."""
+
+
+def _name_connection(record: logging.LogRecord) -> bool:
+    """Give records about a connection its key as a field of their own, so that they can be searched by it."""
+    about = _ABOUT.match(record.getMessage())
+    if about is not None and not hasattr(record, "connection"):
+        record.connection = about.group(1)
+    return True
+
+
 def set_up_logging(level: LogLevel, log_format: LogFormat) -> None:
     """Send all logging of the process to stderr. To be called once, before anything is logged."""
     handler = logging.StreamHandler(sys.stderr)
     if log_format is LogFormat.JSON:
+        handler.addFilter(_name_connection)
         fields = {"asctime": "time", "levelname": "level", "name": "logger"}
         formatter: logging.Formatter = JsonFormatter(
             "{asctime}{levelname}{name}{message}", style="{", rename_fields=fields

@@ -45,6 +45,7 @@ def _other_changes(before: DesiredMounts, after: DesiredMounts) -> Iterator[str]
         "limits: requestBody (bytes)", before.client_limits.request_bytes, after.client_limits.request_bytes
     )
     yield from _change("limits: sessions", before.client_limits.sessions, after.client_limits.sessions)
+    yield from _change("audit: calls", before.audit_calls, after.audit_calls)
     if before.client_rate_limit != after.client_rate_limit:
         yield f"rateLimit {_limit(before.client_rate_limit)} is now {_limit(after.client_rate_limit)}"
 

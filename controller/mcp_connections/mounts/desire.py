@@ -85,6 +85,7 @@ def desired_mounts(
             request_bytes=settings.limits.request_body_mib * MIB, sessions=settings.limits.sessions
         ),
         client_rate_limit=rate_limit(settings.rate_limit),
+        audit_calls=settings.audit.calls,
         mounts=tuple(mounts),
         disabled=tuple(disabled),
         rejected=tuple(rejected),

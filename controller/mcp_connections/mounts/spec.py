@@ -220,6 +220,8 @@ class DesiredMounts(WireModel):
     client_limits: ClientLimits = ClientLimits()
     client_rate_limit: RateLimit | None = None
     """Requests that each client may make."""
+    audit_calls: bool = False
+    """Log a line for each relayed request."""
     mounts: tuple[MountSpec, ...] = ()
     disabled: tuple[ConnectionKey, ...] = ()
     """Connections that exist and are switched off: their mounts retire as Disabled rather than Removed."""

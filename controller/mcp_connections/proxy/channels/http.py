@@ -38,6 +38,7 @@ from mcp_connections.proxy.wire.jsonrpc import (
     int_id,
     is_response,
 )
+from mcp_connections.proxy.wire.trace_context import outgoing
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ class StreamableHttpChannel(Channel):
     async def exchange(
         self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes = b""
     ) -> Envelope:
-        response = await self._post(body, headers)
+        response = await self._post(body, headers + outgoing.get())
         if response.streamed:
             return await self._answer_in_stream(response, request_id, on_message)
         if not response.body:

@@ -28,6 +28,7 @@ from mcp_connections.proxy.wire.eras import STATELESS_VERSION, SUPPORTED_VERSION
 from mcp_connections.proxy.wire.event_stream import PING, encode_event
 from mcp_connections.proxy.wire.hello import hello_of
 from mcp_connections.proxy.wire.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Envelope, RpcError
+from mcp_connections.proxy.wire.trace_context import note_headers
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class Endpoint:
         # A field's value does not include the blanks around it (RFC 9110, section 5.5), but httptools leaves them.
         fields = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         headers: Headers = dict(fields)
+        note_headers(headers)
         method = scope["method"]
         try:
             self._entrance.use(self._registry.access)

@@ -23,7 +23,9 @@ from mcp_connections.proxy.downstream.client_session import ClientSession
 from mcp_connections.proxy.registry.leg import Client
 from mcp_connections.proxy.registry.mount import Mount
 from mcp_connections.proxy.registry.registry import Registry
+from mcp_connections.proxy.telemetry import audit
 from mcp_connections.proxy.telemetry.metrics import OK, Metrics
+from mcp_connections.proxy.telemetry.tracing import Tracing
 from mcp_connections.proxy.upstream.session import Scope
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.eras import HANDSHAKE_VERSIONS, Era
@@ -47,6 +49,7 @@ class Relay:
     def __init__(self, registry: Registry, metrics: Metrics) -> None:
         self._registry = registry
         self._metrics = metrics
+        self._tracing = Tracing()
         self._rates = ClientRates()
         self._handlers: dict[str, Handler] = {
             "tools/call": self._call_tool,
@@ -293,6 +296,8 @@ class Relay:
 
     async def _relay(self, mount: Mount, method: str, client: Client, message: Envelope, stream: Scope) -> Envelope:
         started = time.perf_counter()
+        target = audit.target_of(message) if self._registry.audits_calls else None
+        span = self._tracing.begin(method, mount.label, message)
         outcome = "Cancelled"
         try:
             response = await mount.call(client, message, stream)
@@ -301,7 +306,20 @@ class Relay:
             outcome = error.data.get("reason", "other") if isinstance(error.data, dict) else "other"
             raise
         finally:
-            self._metrics.call_finished(mount.label, outcome, time.perf_counter() - started, method)
+            seconds = time.perf_counter() - started
+            self._metrics.call_finished(mount.label, outcome, seconds, method)
+            if span is not None:
+                span.end(outcome)
+            if target is not None:
+                audit.record(
+                    client.principal,
+                    connection=mount.label,
+                    method=method,
+                    target=target,
+                    outcome=outcome,
+                    seconds=seconds,
+                    trace_id=span.trace_id if span is not None else None,
+                )
         result = response.get("result")
         if result is not None:
             response["result"] = public_result(method, result, mount.spec.prefix)

@@ -126,6 +126,11 @@ class Registry:
         return self._desired.access
 
     @property
+    def audits_calls(self) -> bool:
+        """Whether a line is logged for each relayed request."""
+        return self._desired.audit_calls
+
+    @property
     def client_rate_limit(self) -> RateLimit | None:
         """How many requests each client may make."""
         return self._desired.client_rate_limit

@@ -1,0 +1,110 @@
+"""Spans of relayed requests, by the OpenTelemetry API: without an SDK the context is passed on and nothing recorded.
+
+A client's context comes in the request's ``_meta``, or else in the headers of its HTTP request. It goes to the backend
+both ways: in ``_meta``, which every transport carries, and in headers, which what stands in between can read. The
+attributes are those of the semantic conventions for MCP, and never an argument or a result.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Raw
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from mcp_connections import __version__
+from mcp_connections.proxy.telemetry.metrics import OK
+from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.jsonrpc import Envelope
+from mcp_connections.proxy.wire.trace_context import MEMBERS, TRACEPARENT, incoming, outgoing
+
+_TARGETS: Final = {
+    "tools/call": ("name", "gen_ai.tool.name"),
+    "prompts/get": ("name", "gen_ai.prompt.name"),
+    "resources/read": ("uri", "mcp.resource.uri"),
+}
+"""The member of ``params`` that says what is asked for, and the attribute that it becomes."""
+_MARK: Final = b'"%s"' % TRACEPARENT.encode()
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+
+
+class CallSpan:
+    """The span of one relayed request."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    @property
+    def trace_id(self) -> str:
+        """In hexadecimal digits."""
+        return trace.format_trace_id(self._span.get_span_context().trace_id)
+
+    def end(self, outcome: str) -> None:
+        """The request ended so (one of ``metrics.OUTCOMES``)."""
+        if outcome != OK:
+            self._span.set_attribute("error.type", outcome)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
+
+
+class Tracing:
+    """Begins spans. One for each process, made after whoever records them has set a tracer provider."""
+
+    def __init__(self) -> None:
+        self._tracer = trace.get_tracer("mcp-connections", __version__)
+        self._records = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+    def begin(self, method: str, connection: str, message: Envelope) -> CallSpan | None:
+        """The span of a request that is about to go to ``connection``, whose context is put into ``message`` and into
+        the headers that go with it. None where there is neither a trace to continue nor anybody who records."""
+        params = message.get("params", jsonrpc.NULL)
+        in_meta = _MARK in bytes(params)
+        headers = incoming.get()
+        if not in_meta and headers is None and not self._records:
+            return None
+        members = jsonrpc.decode_envelope(params)
+        meta = jsonrpc.decode_envelope(members.get("_meta", Raw(b"{}")))
+        context = _PROPAGATOR.extract(_carrier(meta) or headers or {})
+        span = self._tracer.start_span(
+            self._name(method, members),
+            context=context,
+            kind=SpanKind.SERVER,
+            attributes=self._attributes(method, connection, members) if self._records else None,
+        )
+        context_out: dict[str, str] = {}
+        _PROPAGATOR.inject(context_out, trace.set_span_in_context(span, context))
+        if context_out:
+            outgoing.set("".join(f"{name}: {value}\r\n" for name, value in context_out.items()).encode("ascii"))
+            if context_out != _carrier(meta):
+                for name in MEMBERS:
+                    meta.pop(name, None)
+                meta |= {name: Raw(jsonrpc.encode(value)) for name, value in context_out.items()}
+                members["_meta"] = Raw(jsonrpc.encode(meta))
+                message["params"] = Raw(jsonrpc.encode(members))
+        return CallSpan(span)
+
+    def _name(self, method: str, members: dict[str, Raw]) -> str:
+        # A resource's URI has no bound to its values, so it is no part of a name.
+        member, _ = _TARGETS.get(method, ("", ""))
+        if not self._records or member != "name":
+            return method
+        return f"{method} {jsonrpc.decode_str(members[member])}"
+
+    def _attributes(self, method: str, connection: str, members: dict[str, Raw]) -> dict[str, Any]:
+        attributes = {"mcp.method.name": method, "mcp_connections.connection": connection}
+        member, attribute = _TARGETS.get(method, ("", ""))
+        if member in members:
+            attributes[attribute] = jsonrpc.decode_str(members[member])
+        return attributes
+
+
+def _carrier(meta: dict[str, Raw]) -> dict[str, str]:
+    """What ``_meta`` says of a trace; anything but text says nothing."""
+    found: dict[str, str] = {}
+    for name in MEMBERS:
+        value = jsonrpc.decode_any(meta[name]) if name in meta else None
+        if isinstance(value, str):
+            found[name] = value
+    return found

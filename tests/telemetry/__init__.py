@@ -1,0 +1,1 @@
+"""What a proxy tells of what it does: traces, the audit line, log records."""

@@ -1,0 +1,91 @@
+"""A client's trace goes on in the backend, whoever records it, and nothing else becomes a header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.backends.scripted import ScriptedBackend, Seen
+from tests.clients.stateless_client import StatelessClient
+from tests.proxy.desired import http
+from tests.proxy.running import RunningProxy
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
+STATE = "vendor=value"
+
+
+async def called(
+    proxy: RunningProxy, backend: ScriptedBackend, meta: dict[str, Any] | None, headers: dict[str, str] | None = None
+) -> Seen:
+    """What the backend saw of a call."""
+    await proxy.apply(http("one", backend.url))
+    client = await proxy.client()
+    params = {"name": "one_echo", "arguments": {}} | ({"_meta": meta} if meta is not None else {})
+    await client.request("tools/call", params, **(headers or {}))
+    return backend.calls_of("echo")[-1]
+
+
+def meta_of(seen: Seen) -> dict[str, Any] | None:
+    meta: dict[str, Any] | None = seen.message["params"].get("_meta")
+    return meta
+
+
+async def test_what_meta_says_goes_on_as_it_is_and_into_the_headers(
+    proxy: RunningProxy, backend: ScriptedBackend
+) -> None:
+    given = {"traceparent": PARENT, "tracestate": STATE, "baggage": "k=v", "com.example/x": [1]}
+    seen = await called(proxy, backend, given)
+    assert meta_of(seen) == given
+    assert (seen.headers["traceparent"], seen.headers["tracestate"]) == (PARENT, STATE)
+    assert "baggage" not in seen.headers
+
+
+async def test_headers_of_the_client_go_on_both_ways(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    seen = await called(proxy, backend, None, {"traceparent": PARENT, "tracestate": STATE})
+    assert seen.headers["traceparent"] == PARENT
+    assert meta_of(seen) == {"traceparent": PARENT, "tracestate": STATE}
+
+
+async def test_meta_outranks_the_headers(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    seen = await called(proxy, backend, {"traceparent": PARENT}, {"traceparent": OTHER})
+    assert seen.headers["traceparent"] == PARENT
+    assert meta_of(seen) == {"traceparent": PARENT}
+
+
+@pytest.mark.parametrize(
+    "value", ["", "no such thing", PARENT + "\r\nx-evil: 1", f"00-{'0' * 32}-00f067aa0ba902b7-01", 7, None, {"a": 1}]
+)
+async def test_what_is_no_trace_context_is_only_carried(
+    proxy: RunningProxy, backend: ScriptedBackend, value: Any
+) -> None:
+    seen = await called(proxy, backend, {"traceparent": value})
+    assert meta_of(seen) == {"traceparent": value}
+    assert not {"traceparent", "tracestate", "x-evil"} & seen.headers.keys()
+
+
+async def test_without_a_trace_nothing_is_added(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    seen = await called(proxy, backend, None)
+    assert meta_of(seen) is None
+    assert "traceparent" not in seen.headers
+
+
+async def test_one_request_s_trace_is_not_that_of_the_next(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    await called(proxy, backend, {"traceparent": PARENT})
+    client = await proxy.client()
+    for _ in range(3):
+        assert (await client.call("one_echo")).status == 200
+        assert "traceparent" not in backend.calls_of("echo")[-1].headers
+    listed = [seen.headers for seen in backend.requests if seen.rpc == "tools/list"]
+    assert all("traceparent" not in headers for headers in listed)
+
+
+async def test_a_stateless_client_s_trace_goes_on_too(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    await proxy.apply(http("one", backend.url))
+    client = StatelessClient(proxy.http, proxy.url)
+    meta = client.meta(traceparent=PARENT)
+    await client.request("tools/call", {"name": "one_echo", "arguments": {}}, meta=meta)
+    seen = backend.calls_of("echo")[-1]
+    assert seen.headers["traceparent"] == PARENT
+    assert (meta_of(seen) or {})["traceparent"] == PARENT
