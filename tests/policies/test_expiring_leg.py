@@ -8,12 +8,13 @@ from typing import Any, cast
 from msgspec import Raw
 
 from mcp_connections.proxy.channels.channel import ChannelError
+from mcp_connections.proxy.registry.client import Client
 from mcp_connections.proxy.registry.expiring_leg import ExpiringLeg
-from mcp_connections.proxy.registry.leg import Client
 from mcp_connections.proxy.upstream.session import UpstreamEvents, UpstreamSession
 from mcp_connections.proxy.wire.hello import Hello
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 from tests.operator.virtual_time import virtual_time
+from tests.proxy.desired import http
 
 IDLE = 900.0
 CALL: Envelope = {"method": Raw(b'"tools/call"')}
@@ -42,6 +43,7 @@ class Mount:
     """Opens sessions, and remembers when they were ended."""
 
     label = "team/one"
+    spec = http("one", "http://127.0.0.1:1/mcp")
 
     def __init__(self) -> None:
         self.opened: list[Session] = []

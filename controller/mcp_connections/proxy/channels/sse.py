@@ -18,14 +18,12 @@ from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channels.backend_client import (
     CLOSE_SECONDS,
     MAX_REDIRECTS,
-    BackendClient,
     RedirectRefused,
     connect_client,
     excerpt_of,
     fault_of,
     refusal,
     same_origin,
-    secrets_of,
     shown_url,
 )
 from mcp_connections.proxy.channels.channel import (
@@ -36,8 +34,8 @@ from mcp_connections.proxy.channels.channel import (
     TimedOut,
     Unreachable,
 )
-from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
-from mcp_connections.proxy.channels.redaction import Redactor
+from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
+from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
 from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
@@ -49,7 +47,7 @@ _BODY_READ: Final = 64 * 1024
 """Bytes of a POST's answer that are read to keep the connection; the protocol has nothing to say there."""
 
 
-class SseChannel(DuplexChannel):
+class SseChannel(RemoteDuplexChannel):
     """One MCP session over one event stream."""
 
     post_seconds = WRITE_SECONDS
@@ -58,17 +56,8 @@ class SseChannel(DuplexChannel):
     def __init__(
         self, server: HttpServer, *, connection: str, connect_timeout: float, message_limit: int = MESSAGE_LIMIT
     ) -> None:
-        super().__init__(
-            connection=connection,
-            place=shown_url(server.url),
-            connect_timeout=connect_timeout,
-            message_limit=message_limit,
-            redactor=Redactor(secrets_of(server)),
-        )
-        self._server = server
-        self._client: BackendClient | None = None
+        super().__init__(server, connection=connection, connect_timeout=connect_timeout, message_limit=message_limit)
         self._stream: aiohttp.ClientResponse | None = None
-        self._reader: asyncio.Task[None] | None = None
         self._endpoint: asyncio.Future[URL] | None = None
         self._posts: set[asyncio.Task[None]] = set()
         self._post_headers = {"Content-Type": "application/json"}

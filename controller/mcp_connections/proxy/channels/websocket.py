@@ -15,24 +15,21 @@ from aiohttp import WSCloseCode, WSMsgType
 from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channels.backend_client import (
     CLOSE_SECONDS,
-    BackendClient,
     RedirectRefused,
     connect_client,
     fault_of,
     refusal,
-    secrets_of,
-    shown_url,
 )
 from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
-from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
-from mcp_connections.proxy.channels.redaction import Redactor
+from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
+from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
 
 SUBPROTOCOL: Final = "mcp"
 
 Socket = aiohttp.ClientWebSocketResponse[bool]
 
 
-class WebSocketChannel(DuplexChannel):
+class WebSocketChannel(RemoteDuplexChannel):
     """One MCP session over one WebSocket."""
 
     heartbeat_seconds = 20.0
@@ -42,17 +39,8 @@ class WebSocketChannel(DuplexChannel):
     def __init__(
         self, server: HttpServer, *, connection: str, connect_timeout: float, message_limit: int = MESSAGE_LIMIT
     ) -> None:
-        super().__init__(
-            connection=connection,
-            place=shown_url(server.url),
-            connect_timeout=connect_timeout,
-            message_limit=message_limit,
-            redactor=Redactor(secrets_of(server)),
-        )
-        self._server = server
-        self._client: BackendClient | None = None
+        super().__init__(server, connection=connection, connect_timeout=connect_timeout, message_limit=message_limit)
         self._socket: Socket | None = None
-        self._reader: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
 
     async def _connect(self) -> None:

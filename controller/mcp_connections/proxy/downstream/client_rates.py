@@ -15,7 +15,7 @@ from mcp_connections.mounts.spec import RateLimit
 from mcp_connections.proxy.policies.policy import bucket, in_words
 from mcp_connections.proxy.policies.refusals import RATE, refusal
 from mcp_connections.proxy.policies.token_bucket import TokenBucket
-from mcp_connections.proxy.registry.leg import Client
+from mcp_connections.proxy.registry.client import Client
 
 MAX_SUBJECTS: Final = 10_000
 """Those not heard of for longest are forgotten, and begin anew."""

@@ -20,7 +20,7 @@ from mcp_connections.proxy.downstream.replica import HOP_HEADER, Replica
 from mcp_connections.proxy.downstream.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
 from mcp_connections.proxy.downstream.stateless.endpoint import StatelessEndpoint, is_stateless
 from mcp_connections.proxy.downstream.stateless.relay import StatelessRelay
-from mcp_connections.proxy.registry.leg import PROXY_HELLO
+from mcp_connections.proxy.registry.client import PROXY_HELLO
 from mcp_connections.proxy.registry.registry import Registry
 from mcp_connections.proxy.server.disconnects import disconnected
 from mcp_connections.proxy.wire import jsonrpc

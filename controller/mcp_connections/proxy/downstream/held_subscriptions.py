@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw
 
-from mcp_connections.proxy.registry.leg import Client, Leg, updated
+from mcp_connections.proxy.registry.client import Client
+from mcp_connections.proxy.registry.leg import Leg
 from mcp_connections.proxy.registry.mount import Mount
 from mcp_connections.proxy.registry.registry import Registry
 from mcp_connections.proxy.registry.stateless_leg import StatelessLeg
+from mcp_connections.proxy.registry.subscriptions import updated
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.jsonrpc import INVALID_PARAMS, Envelope, RpcError
 

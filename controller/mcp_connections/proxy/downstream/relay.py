@@ -20,7 +20,7 @@ from mcp_connections.proxy.catalogue.discovery import LISTINGS, Kind
 from mcp_connections.proxy.channels.channel import ChannelError
 from mcp_connections.proxy.downstream.client_rates import ClientRates
 from mcp_connections.proxy.downstream.client_session import ClientSession
-from mcp_connections.proxy.registry.leg import Client
+from mcp_connections.proxy.registry.client import Client
 from mcp_connections.proxy.registry.mount import Mount
 from mcp_connections.proxy.registry.registry import Registry
 from mcp_connections.proxy.telemetry import audit

@@ -25,7 +25,7 @@ from mcp_connections.proxy.catalogue.pinning import Pin
 from mcp_connections.proxy.catalogue.reread_pace import RereadPace
 from mcp_connections.proxy.catalogue.selecting import SelectedCatalogue, read_selected
 from mcp_connections.proxy.channels.channel import ChannelError, SessionLost, TimedOut
-from mcp_connections.proxy.registry.leg import PROXY_HELLO
+from mcp_connections.proxy.registry.client import PROXY_HELLO
 from mcp_connections.proxy.upstream.opening import Opener
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.upstream.stateless import StatelessSession

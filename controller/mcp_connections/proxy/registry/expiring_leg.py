@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcp_connections.proxy.registry.leg import Client, Leg
+from mcp_connections.proxy.registry.client import Client
+from mcp_connections.proxy.registry.leg import Leg
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 

@@ -28,9 +28,10 @@ from mcp_connections.proxy.channels.connecting import ChannelFactory
 from mcp_connections.proxy.policies.policy import RequestPolicies
 from mcp_connections.proxy.policies.refusals import SESSIONS, Refusals
 from mcp_connections.proxy.policies.retry import is_harmless_twice
+from mcp_connections.proxy.registry.client import PROXY_HELLO, Client
 from mcp_connections.proxy.registry.control import Control
 from mcp_connections.proxy.registry.expiring_leg import ExpiringLeg
-from mcp_connections.proxy.registry.leg import PROXY_HELLO, Client, Leg
+from mcp_connections.proxy.registry.leg import Leg
 from mcp_connections.proxy.registry.restoring import Restorer
 from mcp_connections.proxy.registry.second_era import Offer, SecondEra
 from mcp_connections.proxy.registry.stateless_leg import StatelessLeg

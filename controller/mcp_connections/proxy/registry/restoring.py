@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from mcp_connections.proxy.channels.channel import ChannelError
-from mcp_connections.proxy.registry.leg import Client, Leg
+from mcp_connections.proxy.registry.client import Client
+from mcp_connections.proxy.registry.leg import Leg
 from mcp_connections.proxy.registry.stateless_leg import StatelessLeg
 from mcp_connections.proxy.wire.jsonrpc import RpcError
 

@@ -6,14 +6,14 @@ needs input, the client is asked the way it knows, and the request is sent again
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
-from mcp_connections.proxy.channels.channel import ChannelError, Unreachable, begun, unsent
-from mcp_connections.proxy.registry.leg import Client, Subscriptions
+from mcp_connections.proxy.channels.channel import ChannelError, begun
+from mcp_connections.proxy.registry.client import Client
+from mcp_connections.proxy.registry.held_session import HeldSession
 from mcp_connections.proxy.upstream.input_requests import Answers, input_required, questions, with_input
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.upstream.stateless import ACKNOWLEDGED, StatelessSession
@@ -30,35 +30,14 @@ MAX_ROUNDS: Final = 20
 """How often one request may come back for more input."""
 
 
-class StatelessLeg:
+class StatelessLeg(HeldSession[StatelessSession]):
     """All clients' way to a mount whose backend has no sessions."""
 
+    held = "connection"
+
     def __init__(self, mount: Mount) -> None:
-        self._mount = mount
-        self._session: StatelessSession | None = None
-        self._opening: asyncio.Task[StatelessSession] | None = None
-        self._closed = False
-        self._subscriptions = Subscriptions(mount)
+        super().__init__(mount)
         self._follows_lists = False
-
-    @property
-    def active(self) -> bool:
-        """Whether the session is open."""
-        return self._session is not None and self._session.fault is None
-
-    @property
-    def closed(self) -> bool:
-        """Whether the leg is of no more use."""
-        return self._closed
-
-    @property
-    def awaited(self) -> bool:
-        """Whether somebody waits for what the backend says through it, and no session is there to hear it."""
-        return bool(self._subscriptions.uris) and not self.active and self._opening is None and not self._closed
-
-    def quote(self, said: bytes) -> str:
-        """What the backend said, for a text; without secrets."""
-        return self._session.quote(said) if self._session is not None else "(no longer known)"
 
     async def call(self, client: Client, message: Envelope, scope: Scope | None) -> Envelope:
         """Relay a request. Raises ChannelError, or RpcError where the client refused an input."""
@@ -87,41 +66,16 @@ class StatelessLeg:
             client.ask(answers.expect(key), method, message, scope)
         return await answers.collect(self._mount.spec.timeouts.max)
 
-    async def session(self) -> StatelessSession:
-        """The open session, opening it if need be. Raises ChannelError; HandshakeRefused where the backend has none."""
-        if self._session is not None and self._session.fault is None:
-            return self._session
-        if self._opening is None:
-            if self._closed:
-                raise Unreachable("the connection is closed", executed=False)
-            if self._session is not None:
-                self._mount.close_session(self._session)
-                self._session = None
-            self._opening = asyncio.create_task(self._open(), name=f"open {self._mount.label}")
-            self._opening.add_done_callback(self._opened)
-        try:
-            return await asyncio.shield(self._opening)
-        except ChannelError as error:
-            raise unsent(error) from None
+    async def _connect(self) -> StatelessSession:
+        return await self._mount.open_stateless_session(self)
 
-    async def _open(self) -> StatelessSession:
-        session = await self._mount.open_stateless_session(self)
-        if self._closed:
-            await session.aclose()
-            raise Unreachable("the connection is closed", executed=False)
-        self._session = session
+    async def _resume(self, session: StatelessSession) -> None:
         session.watch(self._subscriptions.uris)
         if session.shares_stream:
             session.listen()  # a process of its own, which may know of changes that the control session's does not
         if self._follows_lists:
             session.listen()
             self._mount.stateless_lists_changed()  # while there was no session, nobody would have said so
-        return session
-
-    def _opened(self, task: asyncio.Task[StatelessSession]) -> None:
-        self._opening = None
-        if not task.cancelled():
-            task.exception()
 
     # subscriptions
 
@@ -165,16 +119,6 @@ class StatelessLeg:
 
     def notify(self, message: bytes) -> None:
         """Clients send no notifications in this era."""
-
-    async def aclose(self) -> None:
-        """End the session and what is awaited of it."""
-        self._closed = True
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.wait({self._opening})
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.aclose()
 
     # UpstreamEvents
 

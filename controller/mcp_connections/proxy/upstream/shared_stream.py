@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
@@ -49,7 +49,7 @@ class SharedStream:
         if request is None:
             return
         until = asyncio.get_running_loop().time() + self._memory
-        self._given_up[request_id] = _GivenUp(request.message, _client(request.scope), until)
+        self._given_up[request_id] = _GivenUp(request.message, client_of(request.scope), until)
         if len(self._given_up) > MAX_GIVEN_UP:
             self._given_up.popitem(last=False)
 
@@ -63,7 +63,7 @@ class SharedStream:
         concerned = [request for request in self.running.values() if can_concern(request.message)]
         if len(concerned) != 1:
             return concerned, None
-        client = _client(concerned[0].scope)
+        client = client_of(concerned[0].scope)
         now = asyncio.get_running_loop().time()
         doubtful = any(
             each.until > now and each.client is not client and can_concern(each.message)
@@ -72,5 +72,6 @@ class SharedStream:
         return concerned, None if doubtful else concerned[0]
 
 
-def _client(scope: Scope | None) -> object:
+def client_of(scope: Scope | None) -> Any:
+    """The client whose request a scope is; None where it is nobody's in particular."""
     return getattr(scope, "client", None)

@@ -26,7 +26,7 @@ from mcp_connections.proxy.downstream.stateless.client import ClientPool, Pooled
 from mcp_connections.proxy.downstream.stateless.listen_stream import ListenStream
 from mcp_connections.proxy.downstream.stateless.relay import StatelessRelay
 from mcp_connections.proxy.downstream.stateless.stream import StatelessStream
-from mcp_connections.proxy.registry.leg import PROXY_HELLO
+from mcp_connections.proxy.registry.client import PROXY_HELLO
 from mcp_connections.proxy.registry.registry import Registry
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.envelope import NAME_MEMBER
