@@ -78,6 +78,11 @@ def test_the_whole_body_of_a_mount_that_is_up() -> None:
             "prefix": "a",
             "transport": "http",
             "url": "https://host.example/mcp",
+            "policies": [
+                "timeouts: connect 5s, request 60s, max 600s",
+                "session: Isolated",
+                "catalog.removalGrace: 60s",
+            ],
         },
         "retiredMounts": [],
         "catalog": {

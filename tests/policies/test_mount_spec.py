@@ -29,6 +29,9 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
+PIN = "sha256:" + "0" * 64
+
+
 def spec_of(**spec: Any) -> MountSpec:
     (mount,) = desired_mounts(proxy(), [connection("a", **spec)], {}, "Cluster").mounts
     return mount
@@ -134,6 +137,29 @@ def test_status_shows_the_circuit_where_it_is_worst(circuits: list[str | None], 
     status = status_of(*circuits)
     assert status.get("circuitBreaker") == shown
     assert status["conditions"][0]["status"] == "True", "an open circuit is a limit, not the backend's health"
+
+
+def test_status_shows_every_policy_with_its_values() -> None:
+    subject = connection(
+        "a",
+        policy=EVERYTHING,
+        session={"mode": "Isolated", "idleTimeout": "10m", "maxSessions": 4},
+        catalog={"removalGrace": "2m", "pin": PIN},
+    )
+    desired = desired_mounts(proxy(), [subject], {}, "Cluster")
+    status = connection_status(subject, desired, [report(mounted(desired.mounts[0]))], None, at(30))
+    assert status["mount"]["policies"] == [
+        "timeouts: connect 5s, request 60s, max 600s",
+        "maxConcurrency: 8",
+        "rateLimit: 10 per 60s, burst 20",
+        "circuitBreaker: 3 failures in a row, open for 10s",
+        "retry: 3 attempts, backoff 0.1s to 2s",
+        "session: Isolated",
+        "session.idleTimeout: 600s",
+        "session.maxSessions: 4",
+        "catalog.removalGrace: 120s",
+        f"catalog.pin: {PIN}",
+    ]
 
 
 def test_status_stays_as_it_is_while_policies_count() -> None:

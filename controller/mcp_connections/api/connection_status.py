@@ -14,6 +14,8 @@ MAX_NAMES = 50
 """Public tool names listed in status.catalog.names."""
 MAX_NOTES = 50
 """Entries of status.catalog.skipped, and of notices."""
+MAX_POLICIES = 16
+"""Entries of status.mount.policies."""
 MAX_RETIRED = 20
 """Retired mounts kept in status."""
 MAX_ERROR = 4096
@@ -38,6 +40,8 @@ class MountStatus(ApiModel):
     """http, sse, webSocket or stdio."""
     url: Annotated[str, Clip(2048)] | None = None
     """URL of the backend without credentials and query. Not set for stdio."""
+    policies: Annotated[tuple[_Text, ...], Keep(first=MAX_POLICIES)] = ()
+    """What the mount acts on, with its values: timeouts, limits, circuit breaker, retry, session, catalog."""
 
 
 class ConnectionRef(ApiModel):

@@ -7,6 +7,7 @@ from typing import Any
 from mcp_connections.api.connection_status import CatalogStatus, McpConnectionStatus, MountStatus, ServerStatus
 from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.observation import Observation
+from mcp_connections.mounts.policies import in_words
 from mcp_connections.mounts.report import MountReport
 from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec
 from mcp_connections.mounts.verdicts import severity
@@ -50,6 +51,7 @@ def _mount(spec: MountSpec, mounts: list[MountReport], known: McpConnectionStatu
         prefix=spec.prefix,
         transport=spec.server.kind,
         url=_public_url(spec.server.url) if isinstance(spec.server, HttpServer) else None,
+        policies=tuple(in_words(spec)),
     )
 
 

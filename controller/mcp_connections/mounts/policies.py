@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.policy import RateLimit as ApiRateLimit
-from mcp_connections.mounts.spec import CircuitBreaker, RateLimit, RequestPolicy, Retry, SessionLimits
+from mcp_connections.mounts.spec import CircuitBreaker, MountSpec, RateLimit, RequestPolicy, Retry, SessionLimits
 
 
 def request_policy(connection: McpConnection) -> RequestPolicy:
@@ -40,3 +42,25 @@ def session_limits(connection: McpConnection) -> SessionLimits:
     return SessionLimits(
         idle_timeout=session.idle_timeout.seconds if session.idle_timeout else None, max_sessions=session.max_sessions
     )
+
+
+def in_words(spec: MountSpec) -> Iterator[str]:
+    """Every policy of a mount with its values, defaults filled in; what does not apply is left out."""
+    timeouts, policy, session = spec.timeouts, spec.policy, spec.session_limits
+    yield f"timeouts: connect {timeouts.connect:g}s, request {timeouts.request:g}s, max {timeouts.max:g}s"
+    if policy.max_concurrency is not None:
+        yield f"maxConcurrency: {policy.max_concurrency}"
+    if limit := policy.rate_limit:
+        yield f"rateLimit: {limit.requests} per {limit.per:g}s, burst {limit.burst}"
+    if breaker := policy.circuit_breaker:
+        yield f"circuitBreaker: {breaker.consecutive_failures} failures in a row, open for {breaker.open_for:g}s"
+    if retry := policy.retry:
+        yield f"retry: {retry.max_attempts} attempts, backoff {retry.backoff:g}s to {retry.max_backoff:g}s"
+    yield f"session: {spec.session}"
+    if session.idle_timeout is not None:
+        yield f"session.idleTimeout: {session.idle_timeout:g}s"
+    if session.max_sessions is not None:
+        yield f"session.maxSessions: {session.max_sessions}"
+    yield f"catalog.removalGrace: {spec.catalog.removal_grace:g}s"
+    if spec.catalog.pin is not None:
+        yield f"catalog.pin: {spec.catalog.pin}"
