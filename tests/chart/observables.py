@@ -44,13 +44,11 @@ class Bench:
         """PEM certificate of some authority."""
 
     async def furnish(self) -> None:
-        """The chart's ConfigMap, and a connection that refers to a Secret and to a ConfigMap."""
+        """The chart's ConfigMap, and a connection that refers to a Secret."""
         (source,) = (each for each in granted(self.namespace) if each["metadata"]["name"] == SOURCE)
         header = {"name": "X-Key", "valueFrom": {"secretKeyRef": {"name": "key", "key": "key"}}}
         notes = connection("notes", "http://127.0.0.1:9/mcp", http={"headers": [header]})
-        ca = {"configMapKeyRef": {"name": "ca", "key": "ca.crt"}}
-        sealed = connection("sealed", "https://127.0.0.1:9/mcp", http={"caBundleRef": ca})
-        await self.apply(source, secret("first"), notes, sealed)
+        await self.apply(source, secret("first"), notes)
 
     async def apply(self, *manifests: Mapping[str, Any]) -> None:
         """kubectl apply."""
@@ -83,8 +81,12 @@ class Bench:
 class Observable:
     """Something that the operator brings about."""
 
+    def __init__(self) -> None:
+        self.turn = 0
+        """How many times it was acted before."""
+
     async def act(self, bench: Bench) -> None:
-        """Do what should have the consequence. The operator is running, and at rest as far as it can be."""
+        """Do what should have the consequence, each time anew. The operator is running, and has done what was to do."""
 
     async def holds(self, bench: Bench) -> bool:
         """Whether the consequence is there."""
@@ -130,24 +132,25 @@ class RepeatedEventIsCounted(Observable):
 
 class NewConnectionIsSeen(Observable):
     async def act(self, bench: Bench) -> None:
-        await bench.apply(connection("late", "http://127.0.0.1:9/late"))
+        await bench.apply(connection(f"late-{self.turn}", f"http://127.0.0.1:9/{self.turn}"))
 
     async def holds(self, bench: Bench) -> bool:
-        return bool((await bench.get(CONNECTION, "late")).get("status", {}).get("observedGeneration"))
+        late = await bench.get(CONNECTION, f"late-{self.turn}")
+        return bool(late.get("status", {}).get("observedGeneration"))
 
 
 class NewProxyIsSeen(Observable):
     async def act(self, bench: Bench) -> None:
-        await bench.apply(proxy("second"))
+        await bench.apply(proxy(f"late-{self.turn}"))
 
     async def holds(self, bench: Bench) -> bool:
-        return bool(await bench.get(DEPLOYMENT, "mcp-proxy-second"))
+        return bool(await bench.get(DEPLOYMENT, f"mcp-proxy-late-{self.turn}"))
 
 
 class SecretIsFollowed(Observable):
     async def act(self, bench: Bench) -> None:
         self._before = await self._mounts(bench)
-        await bench.apply(secret("rotated"))
+        await bench.apply(secret(f"rotated-{self.turn}"))
 
     async def holds(self, bench: Bench) -> bool:
         return bool(await self._mounts(bench) != self._before)
@@ -158,16 +161,24 @@ class SecretIsFollowed(Observable):
 
 class ConfigMapIsFollowed(Observable):
     async def act(self, bench: Bench) -> None:
-        await bench.apply(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": {"ca.crt": bench.authority}}
-        )
+        name = self._name
+        ca = {"configMapKeyRef": {"name": name, "key": "ca.crt"}}
+        await bench.apply(connection(name, f"https://127.0.0.1:9/{self.turn}", http={"caBundleRef": ca}))
+        await until(lambda: accepted(bench, name, "False"))
+        data = {"ca.crt": bench.authority}
+        await bench.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 
     async def holds(self, bench: Bench) -> bool:
-        return await accepted(bench, "sealed", "True")
+        return await accepted(bench, self._name, "True")
+
+    @property
+    def _name(self) -> str:
+        return f"sealed-{self.turn}"
 
 
 class DeletedDeploymentComesBack(Observable):
     async def act(self, bench: Bench) -> None:
+        await until(lambda: self.holds(bench))
         await bench.delete("deployment/mcp-proxy-default")
 
     async def holds(self, bench: Bench) -> bool:
@@ -177,12 +188,13 @@ class DeletedDeploymentComesBack(Observable):
 class NewPodIsSeen(Observable):
     async def act(self, bench: Bench) -> None:
         template = (await bench.get(DEPLOYMENT, "mcp-proxy-default"))["spec"]["template"]
-        metadata = {**template["metadata"], "name": "made-by-hand"}
+        metadata = {**template["metadata"], "name": f"made-by-hand-{self.turn}"}
         await bench.apply({"apiVersion": "v1", "kind": POD.kind, "metadata": metadata, "spec": template["spec"]})
-        await bench.pod_is_ready("made-by-hand")
+        await bench.pod_is_ready(metadata["name"])
 
     async def holds(self, bench: Bench) -> bool:
-        return bool((await bench.get(PROXY, "default")).get("status", {}).get("replicas"))
+        status = (await bench.get(PROXY, "default")).get("status", {})
+        return bool(status.get("replicas", 0) > self.turn)
 
 
 def secret(key: str) -> Object:
