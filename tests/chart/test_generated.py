@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from mcp_connections import __version__
-from tests.chart.helm import CHART
+from tests.chart.helm import CHART, Helm
+from tests.chart.programs import find_or_build
 
 ROOT = CHART.parents[1]
 
@@ -57,3 +58,17 @@ def test_the_chart_has_the_version_of_the_product() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert chart["appVersion"] == __version__
+
+
+def test_the_package_of_a_release_names_its_image_by_digest(helm: Helm, helm_name: str, tmp_path: Path) -> None:
+    digest = "sha256:" + "ab" * 32
+    script = [sys.executable, str(ROOT / "charts" / "package.py"), "--repository", "registry.example/Team/mcp"]
+    command = [*script, "--digest", digest, "--output", str(tmp_path), "--helm", str(find_or_build(helm_name))]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    (package,) = tmp_path.glob("*.tgz")
+
+    rendered = helm.run("template", "mcp", str(package)).stdout
+
+    assert package.name == f"mcp-connections-{__version__}.tgz"
+    assert f'image: "registry.example/team/mcp@{digest}"' in rendered
+    assert "kind: CustomResourceDefinition" in rendered

@@ -50,7 +50,9 @@ def select(settings: kopf.OperatorSettings) -> None:
 
 
 class _Watcher:
-    def __init__(self, trigger: Trigger, references: References, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, trigger: Trigger, references: References, notice: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._trigger = trigger
         self._references = references
         self._notice = notice
