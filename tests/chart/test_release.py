@@ -46,8 +46,11 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 class Release:
     """What a user does with one release, and what an administrator sees of it."""
 
-    def __init__(self, plane: ControlPlane, helm_name: str, folder: Path, cluster: Cluster) -> None:
+    def __init__(
+        self, plane: ControlPlane, helm_name: str, folder: Path, cluster: Cluster, *, space: str = SPACE
+    ) -> None:
         self.plane = plane
+        self.space = space
         self._folder = folder
         self._helm = Helm(helm_name, folder / "helm", plane.kubeconfig)
         self._cluster = cluster
@@ -58,9 +61,13 @@ class Release:
         given: tuple[str, ...] = (RELEASE, *((str(chart or CHART),) if command in ("install", "upgrade") else ()))
         ready = values if command in ("install", "upgrade") else None
         done = await asyncio.to_thread(
-            self._helm.run, command, *given, "--namespace", SPACE, *more, values=ready, check=check
+            self._helm.run, command, *given, "--namespace", self.space, *more, values=ready, check=check
         )
         return done.stdout + done.stderr
+
+    def elsewhere(self, helm_name: str, space: str) -> Release:
+        """Another release of the same name in another namespace."""
+        return Release(self.plane, helm_name, self._folder, self._cluster, space=space)
 
     async def kubectl(self, *arguments: str, **options: Any) -> str:
         """Run kubectl in the namespace of the release."""
@@ -131,7 +138,7 @@ def has_novelty(crds: dict[str, Any]) -> bool:
     return "novelty" in version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
 
 
-async def test_a_release_from_install_to_uninstall(release: Release, tmp_path: Path) -> None:
+async def test_k8s_10_a_release_from_install_to_uninstall(release: Release, tmp_path: Path) -> None:
     said = await release.helm("install", "--create-namespace")
     assert "kubectl wait -n agents --for=create" in said
     assert "helm test mcp -n agents" in said
@@ -147,6 +154,10 @@ async def test_a_release_from_install_to_uninstall(release: Release, tmp_path: P
 
         await release.helm("upgrade", chart=next_chart(tmp_path), proxy={"spec": {"separator": "."}})
         assert has_novelty(await release.crds())
+        await release.kubectl(
+            "apply", "-f", "-", input=json.dumps(connection("new", "http://127.0.0.1:9/", novelty="x"))
+        )
+        assert await release.kubectl("get", "mcpc", "new", "-o", "jsonpath={.spec.novelty}") == "x"
         await until(lambda: is_separator(release, "."))
 
         await release.kubectl("patch", "mcpp", "default", "--type=merge", "-p", '{"spec":{"separator":":"}}')
@@ -165,16 +176,41 @@ async def test_a_release_from_install_to_uninstall(release: Release, tmp_path: P
 
     assert sorted(await release.crds()) == CRDS
     assert await release.exists(CONNECTION, "notes")
+    assert await release.exists(CONNECTION, "new")
     assert "Traceback" not in release.log()
     assert "lacks a right" not in release.log()
 
-    await release.helm("install")
+    await release.helm("install", chart=tmp_path / "next" / "mcp-connections")
+    assert has_novelty(await release.crds())
     async with await release.operator():
         source = (await release.source())["metadata"]["uid"]
         await until(lambda: is_owned_by(release, source))
     await release.helm("upgrade", crds={"keep": False})
     await release.helm("uninstall")
-    assert await release.crds() == {}
+    await until(lambda: has_no_crds(release))
+
+
+async def test_k8s_11_a_second_release_leaves_the_definitions_to_the_first_or_takes_them_over(
+    release: Release, helm_name: str, tmp_path: Path
+) -> None:
+    await release.helm("install", "--create-namespace")
+    await release.kubectl("apply", "-f", "-", input=json.dumps(connection("notes", "http://127.0.0.1:9/mcp")))
+    second = release.elsewhere(helm_name, "mcp-system")
+
+    refused = await second.helm("install", "--create-namespace", check=False)
+    assert "CustomResourceDefinition" in refused
+    assert "cannot be imported into the current release" in refused
+    await second.helm("install", "--create-namespace", crds={"enabled": False})
+
+    for each in (release, second):
+        await each.helm("uninstall")
+    assert await release.exists(CONNECTION, "notes")
+    third = release.elsewhere(helm_name, "third")
+    await third.helm("install", "--create-namespace", "--take-ownership", chart=next_chart(tmp_path))
+    assert has_novelty(await release.crds())
+    assert await release.exists(CONNECTION, "notes")
+    await third.helm("upgrade")
+    assert not has_novelty(await release.crds())
 
 
 @ONE_HELM
@@ -215,6 +251,11 @@ async def test_another_name_is_another_proxy(release: Release) -> None:
         await until(lambda: release.exists(PROXY, "second"))
 
     assert not await release.source()
+
+
+async def has_no_crds(release: Release) -> bool:
+    """Whether all definitions are gone, and with them what they define."""
+    return not await release.crds()
 
 
 async def is_separator(release: Release, wanted: str) -> bool:
