@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run setup test lint crds crds-check clean
+.PHONY: help run setup test lint crds crds-check chart chart-check clean
 
 help: ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,7 @@ setup: $(VENV)/.dev-installed ## install everything the tests and the linters ne
 
 test: setup ## run all tests (TESTS=tests/cli for one folder, JOBS=1 for one process)
 	@$(BIN)/python -m tests.cluster.binaries
+	@$(BIN)/python -m tests.chart.programs
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 
 lint: setup ## style, types, module direction, generated files
@@ -53,15 +54,22 @@ lint: setup ## style, types, module direction, generated files
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(MAKE) --no-print-directory crds-check
+	@$(MAKE) --no-print-directory crds-check chart-check
 
-crds: setup ## write crds/ from the models
+crds: setup ## write crds/ from the models, and the chart's copy
 	@$(BIN)/mcp-connections crd --output crds
+	@$(MAKE) --no-print-directory chart
 
 crds-check: setup
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	$(BIN)/mcp-connections crd --output "$$fresh" >/dev/null; \
 	diff -ru crds "$$fresh" || { echo 'crds/ does not match the models in controller/mcp_connections/api. Run: make crds' >&2; exit 1; }
+
+chart: setup ## write what the chart has from other files: CRDs, values schema, README
+	@$(BIN)/python charts/generate.py
+
+chart-check: setup
+	@$(BIN)/python charts/generate.py --check
 
 clean: ## remove the environment and every cache
 	@rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

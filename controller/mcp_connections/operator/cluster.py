@@ -176,6 +176,19 @@ class Cluster:
             "PATCH", _path(kind, namespace, name), body=patch, content_type="application/merge-patch+json"
         )
 
+    async def may(self, verb: str, group: str, resource: str, namespace: str | None) -> bool:
+        """Whether the API server would allow it: in ``namespace``, or with None in all of them. Raises ClusterError."""
+        resource, _, subresource = resource.partition("/")
+        attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+        question = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {**attributes, "namespace": namespace or ""}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await self._request("POST", path, body=question)
+        return bool(answer["status"]["allowed"])
+
     async def _list_once(self, kind: Kind, namespace: str | None, selectors: Mapping[str, str]) -> list[Object]:
         found: list[Object] = []
         query = {"limit": str(PAGE), **selectors}

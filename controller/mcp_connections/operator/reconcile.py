@@ -80,6 +80,7 @@ class ProxyReconciler:
         self._now = now
         self._scene: _Scene | None = None
         self._errors: dict[str, str] = {}
+        self._refusal = ""
 
     async def full_pass(self) -> Outcome:
         """Read everything and bring it about. Raises ClusterError."""
@@ -100,11 +101,14 @@ class ProxyReconciler:
         desired = desired_mounts(facts.proxy, candidates, facts.secret_data, "Cluster")
         rejection = _rejection(facts)
         token: str | None = None
+        refusal = ""
         if facts.proxy is not None and rejection is None and not facts.is_deleting:
             try:
                 token = await self._applier.apply(facts.proxy, desired)
             except Refused as error:
-                rejection = ProxyRejection(reason=ProxyReason.APPLY_FAILED, message=str(error))
+                refusal = str(error)
+                rejection = ProxyRejection(reason=ProxyReason.APPLY_FAILED, message=refusal)
+        self._log_refusal(refusal)
         replicas: list[Replica] = []
         if facts.proxy is not None:
             token = token or await self._present_token()
@@ -156,6 +160,12 @@ class ProxyReconciler:
             updates.append(Update(live=facts.proxy_live, status=status))
         if written := await self._statuses.write(updates):
             log.info("McpProxy %s: %d of %d statuses written", facts.key, written, len(updates))
+
+    def _log_refusal(self, refusal: str) -> None:
+        """Once for each change, not once for each pass."""
+        if refusal and refusal != self._refusal:
+            log.warning("McpProxy %s: %s", self._key, refusal)
+        self._refusal = refusal
 
     def _log_errors(self, answers: Sequence[Answer]) -> None:
         """Once for each change, not once for each look."""
