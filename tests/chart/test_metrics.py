@@ -12,7 +12,7 @@ import yaml
 from fastmcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from mcp_connections.proxy.metrics import Metrics
+from mcp_connections.proxy.telemetry.metrics import Metrics
 from tests.chart.helm import CHART
 from tests.cli.conftest import PATIENCE, manifest, start_command
 

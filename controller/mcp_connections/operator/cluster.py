@@ -6,6 +6,7 @@ know, and server-side apply is about exactly the members that are sent.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ PAGE = 500
 """Objects per page of a LIST."""
 TIMEOUT = 15.0
 """Seconds for one request."""
+CONFLICT_PAUSES = (0.1, 0.3, 1.0)
+"""Seconds until an object that somebody else wrote at the same moment (409) is applied again."""
 MAX_RESTARTS = 3
 """Times a LIST whose continuation expired begins anew before it is given up."""
 
@@ -159,6 +162,13 @@ class Cluster:
         Returns the object. Nothing is written, and its resourceVersion stays, where it already is so. Raises
         ClusterError.
         """
+        for pause in CONFLICT_PAUSES:
+            try:
+                return await self._apply(kind, body, "")
+            except ClusterError as error:
+                if error.status != 409:
+                    raise
+            await asyncio.sleep(pause)  # somebody wrote it at the same moment
         return await self._apply(kind, body, "")
 
     async def apply_status(self, kind: Kind, body: Object) -> Object:
