@@ -25,8 +25,8 @@ def image_for_current(say: Say) -> str:
         return image
     if not context.startswith("kind-"):
         raise Unavailable(
-            f"The context {context} is no kind cluster, so no image can be loaded into it. Build one (docker build), push "
-            "it to where the nodes pull from, and name it: make e2e CLUSTER=current IMAGE=example.org/name:tag"
+            f"The context {context} is no kind cluster, so no image can be loaded into it. Build one (docker build), "
+            "push it to where its nodes pull from, and name it: make e2e CLUSTER=current IMAGE=example.org/name:tag"
         )
     engine = find_or_start(say)
     image = product_image(engine, say)

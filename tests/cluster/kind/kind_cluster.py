@@ -62,7 +62,7 @@ class KindCluster:
     def _make_network(self) -> None:
         """kind makes one of its own where it finds none, with IPv6, which wants rules in the machine's firewall."""
         if not succeeds(["docker", "network", "inspect", NETWORK], environment=self.engine.environment):
-            option = f"com.docker.network.bridge.name={private_dockerd.BRIDGE}"
+            option = f"com.docker.network.bridge.name={private_dockerd.bridge()}"
             self.engine.docker("network", "create", "--driver", "bridge", "--opt", option, NETWORK)
 
     def _kind(self, *words: str, seconds: float) -> str:

@@ -34,8 +34,6 @@ PACKAGES = {
     "iptables": "iptables",
     "ip": "iproute2",
 }
-BRIDGE = "mcp-e2e"
-CGROUP = "mcp-connections-e2e"
 RUNTIME = Path(__file__).parent / "dockerd" / "runc-without-sys-resource"
 _CAP_SYS_RESOURCE = 24
 """linux/capability.h"""
@@ -75,11 +73,11 @@ def stop() -> None:
     there is none; also clears up after one that was killed. Raises Unavailable."""
     end(_daemons(), signal.SIGTERM, STOP_SECONDS)
     # Both lists are empty unless the daemon was killed: containers and their shims outlive it then.
-    end([*_started_by_daemon(), *members(CGROUP)], signal.SIGKILL, STOP_SECONDS)
+    end([*_started_by_daemon(), *members(_name())], signal.SIGKILL, STOP_SECONDS)
     unmount(_folder(), _data())
-    if Path("/sys/class/net", BRIDGE).exists():
-        run(["ip", "link", "delete", BRIDGE], seconds=30, environment={"PATH": system_path()})
-    remove_groups(CGROUP)
+    if Path("/sys/class/net", bridge()).exists():
+        run(["ip", "link", "delete", bridge()], seconds=30, environment={"PATH": system_path()})
+    remove_groups(_name())
     shutil.rmtree(_folder(), ignore_errors=True)
 
 
@@ -87,10 +85,24 @@ def _engine() -> Engine:
     return Engine(private=True, environment={"DOCKER_HOST": f"unix://{_socket()}", "PATH": system_path()})
 
 
+def bridge() -> str:
+    """Name of the bridge that the network of its containers is to have; the kernel takes 15 characters."""
+    return f"mcp-{_key()}"
+
+
 def _folder() -> Path:
-    """In /run, so that a machine's restart clears it, and with a short path, as sockets need. One for each cache."""
-    key = hashlib.sha256(str(cache_root()).encode()).hexdigest()[:8]
-    return Path("/run") / f"mcp-connections-{key}"
+    """In /run, so that a machine's restart clears it, and with a short path, as sockets need."""
+    return Path("/run") / _name()
+
+
+def _name() -> str:
+    """Of the daemon's folder and control group."""
+    return f"mcp-connections-{_key()}"
+
+
+def _key() -> str:
+    """One daemon for each cache: its images are there."""
+    return hashlib.sha256(str(cache_root()).encode()).hexdigest()[:8]
 
 
 def _socket() -> Path:
@@ -129,7 +141,7 @@ def _flags(folder: Path) -> Iterator[str]:
     yield f"--data-root={_data()}"
     yield f"--exec-root={folder / 'exec'}"
     yield f"--pidfile={folder / 'docker.pid'}"
-    yield f"--cgroup-parent=/{CGROUP}"
+    yield f"--cgroup-parent=/{_name()}"
     yield "--exec-opt=native.cgroupdriver=cgroupfs"
     yield from ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false")
     if _lacks_sys_resource():
