@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 
 
+CLEAN_UP = (sys.executable, "-m", "tests.cluster.kind", "down")
+
+
 class Guard:
     """Stands from now until ``release``."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = CLEAN_UP) -> None:
         self._shell = subprocess.Popen(
-            ["/bin/sh", "-c", 'read -r _; exec "$@"', "guard", sys.executable, "-m", "tests.cluster.kind", "down"],
+            ["/bin/sh", "-c", 'read -r _; exec "$@"', "guard", *command],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

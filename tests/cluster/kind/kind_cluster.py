@@ -54,6 +54,8 @@ class KindCluster:
         """Remove it and its credentials; does nothing where there is none. Raises Unavailable."""
         self._kind("delete", "cluster", seconds=DELETE_SECONDS)
         kubeconfig().unlink(missing_ok=True)
+        if self.engine.private and self._has_network():
+            self.engine.docker("network", "rm", NETWORK)
 
     def load(self, image: str) -> None:
         """Bring an image to the node. Raises Unavailable."""
@@ -61,9 +63,11 @@ class KindCluster:
 
     def _make_network(self) -> None:
         """kind makes one of its own where it finds none, with IPv6, which wants rules in the machine's firewall."""
-        if not succeeds(["docker", "network", "inspect", NETWORK], environment=self.engine.environment):
-            option = f"com.docker.network.bridge.name={private_dockerd.bridge()}"
-            self.engine.docker("network", "create", "--driver", "bridge", "--opt", option, NETWORK)
+        option = f"com.docker.network.bridge.name={private_dockerd.bridge()}"
+        self.engine.docker("network", "create", "--driver", "bridge", "--opt", option, NETWORK)
+
+    def _has_network(self) -> bool:
+        return succeeds(["docker", "network", "inspect", NETWORK], environment=self.engine.environment)
 
     def _kind(self, *words: str, seconds: float) -> str:
         named = () if words[0] == "get" else ("--name", NAME)

@@ -42,11 +42,11 @@ def end(pids: Iterable[int], how: signal.Signals, seconds: float) -> None:
 
 
 def unmount(*folders: Path) -> None:
-    """Take off everything that is mounted below ``folders``, innermost first. Raises Unavailable."""
-    inside = tuple(f"{folder}/" for folder in folders)
-    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for place in reversed([place for place in mounted if place.startswith(inside)]):
-        run(["umount", "--lazy", place], seconds=30)
+    """Take off everything that is mounted at or below ``folders``, newest first. Raises Unavailable."""
+    mounted = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for place in reversed(mounted):
+        if any(place.is_relative_to(folder) for folder in folders):
+            run(["umount", "--lazy", place], seconds=30)
 
 
 def members(group: str) -> list[int]:
@@ -59,18 +59,32 @@ def members(group: str) -> list[int]:
     ]
 
 
-def remove_groups(group: str) -> None:
-    """Remove the control group of that name below the root, with those within it; nothing may run in them."""
+def remove_groups(group: str, seconds: float) -> None:
+    """Remove the control group of that name below the root, with those within it; nothing may run in them. The kernel
+    needs a moment to see that. Raises Unavailable after ``seconds``."""
+    deadline = time.monotonic() + seconds
     for top in _tops(group):
-        for inner in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
-            inner.rmdir()
-        top.rmdir()
+        for place in (*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top):
+            while not _removed(place):
+                if time.monotonic() > deadline:
+                    raise Unavailable(f"The control group {place} is still in use after {seconds:.0f} s")
+                time.sleep(0.1)
 
 
 def _tops(group: str) -> list[Path]:
     """The group in each hierarchy: one of them, or with cgroup v1 one for each set of controllers."""
     roots = [GROUPS, *GROUPS.glob("*")]
     return sorted({(root / group).resolve() for root in roots if (root / group).is_dir()})
+
+
+def _removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _alive(pid: int) -> bool:

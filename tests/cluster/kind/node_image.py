@@ -24,6 +24,7 @@ HERE = Path(__file__).parent
 BUILD_SECONDS = 30 * 60.0
 """Two minutes on 2 busy cores, Debian's packages included."""
 
+REPOSITORY = "localhost/mcp-connections/kind-node"
 NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl", "crictl")
 """On the node itself; everything else runs in a pod."""
 
@@ -39,19 +40,24 @@ class NodeImage:
 def node_image(engine: Engine, say: Say) -> NodeImage:
     """kind's own image where it is here or can be pulled, else the built one, built first where it is missing. Raises
     Unavailable."""
-    tag = f"localhost/mcp-connections/kind-node:{VERSION}-{_key()}"
+    tag = f"{REPOSITORY}:{VERSION}-{_key()}"
     if not engine.has_image(tag):
         if pulled(engine, STOCK_NODE):
             return NodeImage(STOCK_NODE, HERE / "stock.yaml")
         _build(engine, tag, say)
+        engine.forget_others(REPOSITORY, tag)
     return NodeImage(tag, HERE / "built.yaml")
 
 
 def _key() -> str:
     seen = hashlib.sha256(f"{VERSION} {KIND} {CRICTL}".encode())
-    for source in (*sorted((HERE / "node").glob("*.*")), HERE / "node" / "Dockerfile", HERE / "coredns" / "go.sum"):
+    for source in (*_sources("node"), *_sources("coredns")):
         seen.update(source.read_bytes())
     return seen.hexdigest()[:12]
+
+
+def _sources(folder: str) -> list[Path]:
+    return sorted(path for path in (HERE / folder).iterdir() if path.is_file())
 
 
 def _build(engine: Engine, tag: str, say: Say) -> None:
@@ -64,7 +70,7 @@ def _build(engine: Engine, tag: str, say: Say) -> None:
         # docker takes for a tar file only what starts with an ordinary member, which Python's default format does not.
         with tarfile.open(fileobj=context, mode="w", format=tarfile.GNU_FORMAT) as archive:
             archive.add(kind_files(), "files")
-            for path in (HERE / "node").iterdir():
+            for path in _sources("node"):
                 archive.add(path, path.name)
             for image in images:
                 archive.add(programs[image["program"]], f"programs/{image['program']}")

@@ -77,7 +77,7 @@ def stop() -> None:
     unmount(_folder(), _data())
     if Path("/sys/class/net", bridge()).exists():
         run(["ip", "link", "delete", bridge()], seconds=30, environment={"PATH": system_path()})
-    remove_groups(_name())
+    remove_groups(_name(), STOP_SECONDS)
     shutil.rmtree(_folder(), ignore_errors=True)
 
 

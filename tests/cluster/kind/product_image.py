@@ -29,7 +29,7 @@ def product_image(engine: Engine, say: Say) -> str:
     identity = engine.docker("image", "inspect", "--format", "{{.Id}}", f"{REPOSITORY}:built").strip()
     tag = f"{REPOSITORY}:{identity.removeprefix('sha256:')[:12]}"
     engine.docker("tag", f"{REPOSITORY}:built", tag)
-    _forget_others(engine, tag)
+    engine.forget_others(REPOSITORY, tag, f"{REPOSITORY}:built")
     return tag
 
 
@@ -38,10 +38,3 @@ def _revision() -> str:
         return run(["git", "rev-parse", "HEAD"], seconds=30, folder=ROOT).strip()
     except Unavailable:
         return "unknown"
-
-
-def _forget_others(engine: Engine, tag: str) -> None:
-    """Images of earlier work trees would fill the disk."""
-    listed = engine.docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", REPOSITORY).split()
-    if others := [other for other in listed if other not in (tag, f"{REPOSITORY}:built")]:
-        engine.docker("rmi", *others)
