@@ -26,7 +26,7 @@ from tests.cluster.kind.guard import Guard
 from tests.cluster.kind.kind_cluster import KindCluster, kubeconfig
 from tests.cluster.kind.node_image import node_image
 from tests.cluster.kind.product_image import product_image
-from tests.cluster.kind.programs import kind
+from tests.cluster.kind.programs import kind, present_kind
 from tests.cluster.version import Unavailable
 
 IMAGE = "MCP_CONNECTIONS_IMAGE"
@@ -76,10 +76,13 @@ def _call(command: Sequence[str], environment: dict[str, str]) -> int:
 def _remove() -> None:
     """Delete the cluster on whichever Docker has it, then end the private daemon."""
     _say("Removing the cluster ...")
-    for engine in (Engine(private=False), private_dockerd.running()):
-        if engine is not None and succeeds(["docker", "info"], environment=engine.environment):
-            KindCluster(engine, kind(_say)).delete()
-    private_dockerd.stop()
+    try:
+        if command := present_kind():
+            for engine in (Engine(private=False), private_dockerd.running()):
+                if engine is not None and succeeds(["docker", "info"], environment=engine.environment):
+                    KindCluster(engine, command).delete()
+    finally:
+        private_dockerd.stop()
     _say("The cluster is gone.")
 
 

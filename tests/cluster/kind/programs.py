@@ -42,10 +42,16 @@ def kubernetes_programs(say: Say) -> dict[str, Path]:
 
 
 def kind(say: Say) -> Path:
-    """The kind command: of the PATH where there is one, else built. Raises Unavailable."""
-    if present := shutil.which("kind"):
-        return Path(present)
-    return _kept(_tools_folder(), {"kind": _installed("sigs.k8s.io/kind", KIND, say)})["kind"]
+    """The kind command, built first where neither the PATH nor the cache has this release of it. Raises Unavailable."""
+    return present_kind() or _kept(_tools_folder(), {"kind": _installed("sigs.k8s.io/kind", KIND, say)})["kind"]
+
+
+def present_kind() -> Path | None:
+    """The kind command, if it is there. Without it no cluster was made here."""
+    if (found := shutil.which("kind")) and f"kind {KIND} " in run([found, "version"], seconds=60):
+        return Path(found)
+    kept = _tools_folder() / "kind"
+    return kept if os.access(kept, os.X_OK) else None
 
 
 def node_tools(say: Say) -> dict[str, Path]:
