@@ -54,8 +54,11 @@ class KindCluster:
         """Remove it and its credentials; does nothing where there is none. Raises Unavailable."""
         self._kind("delete", "cluster", seconds=DELETE_SECONDS)
         kubeconfig().unlink(missing_ok=True)
-        if self.engine.private and self._has_network():
-            self.engine.docker("network", "rm", NETWORK)
+        if self.engine.private:
+            if self._has_network():
+                self.engine.docker("network", "rm", NETWORK)
+            # A daemon that was killed forgets that the volumes of its containers were to go with them.
+            self.engine.docker("volume", "prune", "--force")
 
     def load(self, image: str) -> None:
         """Bring an image to the node. Raises Unavailable."""
