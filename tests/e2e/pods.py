@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_connections.api.meta import API_VERSION
+from tests.e2e.kubectl import Kubectl, Object
 
 PORT = 9000
 LABEL = "app.kubernetes.io/name"
@@ -94,3 +95,16 @@ def mcp_connection(name: str, url: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"transport": {"http": {"url": url}}, **spec},
     }
+
+
+def output_of(kubectl: Kubectl, container: dict[str, Any]) -> str:
+    """What a pod printed that ran to its end."""
+    kubectl.apply(pod("once", container))
+    ended = kubectl.until("pod", "once", _has_ended)
+    output = kubectl.run("logs", "once")
+    assert ended["status"]["phase"] == "Succeeded", output
+    return output
+
+
+def _has_ended(live: Object) -> bool:
+    return live.get("status", {}).get("phase") in ("Succeeded", "Failed")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.pods import pod
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.pods import output_of, pod
 
 ASK = """
 import json, os
@@ -53,16 +52,3 @@ def test_the_namespace_would_refuse_a_pod_that_asks_for_more(kubectl: Kubectl, i
 
     with pytest.raises(AssertionError, match="violates PodSecurity"):
         kubectl.apply(greedy)
-
-
-def output_of(kubectl: Kubectl, container: dict[str, Any]) -> str:
-    """What a pod printed that ran to its end."""
-    kubectl.apply(pod("once", container))
-    ended = kubectl.until("pod", "once", has_ended)
-    output = kubectl.run("logs", "once")
-    assert ended["status"]["phase"] == "Succeeded", output
-    return output
-
-
-def has_ended(live: Object) -> bool:
-    return live.get("status", {}).get("phase") in ("Succeeded", "Failed")

@@ -10,9 +10,8 @@ from fastmcp import Client
 
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.operator_pod import operator_objects
-from tests.e2e.pods import PORT, backend, mcp_connection, mcp_proxy
+from tests.e2e.pods import PORT, backend, mcp_connection, mcp_proxy, output_of
 from tests.e2e.port_forward import port_forward
-from tests.e2e.test_image import output_of
 
 SERVICE = "service/mcp-proxy-default"
 CLIENT = """

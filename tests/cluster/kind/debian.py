@@ -13,7 +13,13 @@ from tests.cluster.kind.commands import run
 from tests.cluster.version import Unavailable
 
 INSTALL_SECONDS = 15 * 60.0
+PATIENT = ("-o", "DPkg::Lock::Timeout=300")
+"""Waits as many seconds for another apt."""
 POLICY = Path("/usr/sbin/policy-rc.d")
+"""What Debian asks before it starts a service (invoke-rc.d(8)); exit code 101 means no."""
+OUR_POLICY = (
+    "#!/bin/sh\n# Of mcp-connections' end-to-end tests while they install packages; remove it otherwise.\nexit 101\n"
+)
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -47,22 +53,18 @@ def _missing(wanted: dict[str, str]) -> dict[str, str]:
 def _install(packages: list[str]) -> None:
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     with _no_service_started():
-        run(["apt-get", "update", "-q"], seconds=INSTALL_SECONDS, environment=quiet)
-        run(
-            ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages],
-            seconds=INSTALL_SECONDS,
-            environment=quiet,
-        )
+        for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+            run(["apt-get", "-q", *PATIENT, *words], seconds=INSTALL_SECONDS, environment=quiet)
 
 
 @contextmanager
 def _no_service_started() -> Iterator[None]:
     """Debian starts a service when it installs it. Of Docker we want the programs, not a daemon that changes the
     machine's firewall."""
-    if POLICY.exists():
+    if POLICY.exists() and POLICY.read_text() != OUR_POLICY:
         yield
         return
-    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.write_text(OUR_POLICY)
     POLICY.chmod(0o755)
     try:
         yield

@@ -65,12 +65,14 @@ def start(say: Say) -> Engine:
 
 def running() -> Engine | None:
     """The private daemon, if its process is there."""
-    return _engine() if _daemons() else None
+    return _engine() if _folder().exists() and _daemons() else None
 
 
 def stop() -> None:
     """End the daemon and everything it has left: processes, mounts, its bridge, control groups. Does nothing where
     there is none; also clears up after one that was killed. Raises Unavailable."""
+    if not _folder().exists():
+        return
     end(_daemons(), signal.SIGTERM, STOP_SECONDS)
     # Both lists are empty unless the daemon was killed: containers and their shims outlive it then.
     end([*_started_by_daemon(), *members(_name())], signal.SIGKILL, STOP_SECONDS)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,12 +44,14 @@ def test_where_nothing_can_be_installed_the_packages_are_named(tmp_path: Path, m
 
 
 def test_processes_are_seen_and_ended() -> None:
-    process = subprocess.Popen(["sleep", "600"])
-    assert (process.pid, ["sleep", "600"]) in [(pid, line[:2]) for pid, line in command_lines()]
+    with subprocess.Popen(["sleep", "600"]) as process:
+        deadline = time.monotonic() + 60
+        while (process.pid, ["sleep", "600"]) not in [(pid, line[:2]) for pid, line in command_lines()]:
+            assert time.monotonic() < deadline  # a process that has just started may have no command line yet
 
-    end([process.pid], signal.SIGTERM, 60)
+        end([process.pid], signal.SIGTERM, 60)
 
-    assert process.wait(60) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
 
 
 def test_a_process_that_stays_is_an_error() -> None:
