@@ -15,7 +15,7 @@ from tests.cluster.version import Unavailable
 Say = Callable[[str], None]
 """Tells a person what takes long."""
 
-LOCK_TIMEOUT = 40 * 60.0
+LOCK_TIMEOUT = 60 * 60.0
 """Seconds to wait for another process that prepares the same; a cold build of a node's programs takes 15 minutes on 2
 busy cores."""
 

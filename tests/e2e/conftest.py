@@ -36,7 +36,7 @@ def bare_cluster(image: str, tmp_path_factory: pytest.TempPathFactory) -> Kubect
 def cluster(bare_cluster: Kubectl) -> Kubectl:
     """The cluster, with the CRDs of ``crds/``."""
     bare_cluster.run("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    bare_cluster.run("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
+    bare_cluster.wait("condition=Established", "-f", str(CRDS))
     return bare_cluster
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-SECONDS = 120.0
-"""For one command; and for what a node has to do, which on two busy cores may take a while."""
+SECONDS = 300.0
+"""For one command, and for what a node has to do: seconds on an idle machine, minutes on one that is busy."""
 LOOK = 0.25
 
 Object = dict[str, Any]
@@ -61,6 +61,10 @@ class Kubectl:
         """An object as it is now."""
         found: Object = json.loads(self.run("get", kind, name, "--output=json"))
         return found
+
+    def wait(self, condition: str, *objects: str) -> None:
+        """kubectl wait --for=``condition``."""
+        self.run("wait", f"--for={condition}", f"--timeout={SECONDS:.0f}s", *objects, seconds=SECONDS + 60)
 
     def until(self, kind: str, name: str, holds: Callable[[Object], bool], *, seconds: float = SECONDS) -> Object:
         """Wait until ``holds`` of an object."""

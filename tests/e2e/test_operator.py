@@ -38,7 +38,7 @@ def installed(kubectl: Kubectl, image: str) -> Kubectl:
         mcp_proxy(replicas=1),
         mcp_connection("numbers", f"http://numbers:{PORT}/mcp"),
     )
-    kubectl.run("wait", "--for=condition=Ready", "--timeout=115s", "mcpc", "numbers")
+    kubectl.wait("condition=Ready", "mcpc", "numbers")
     return kubectl
 
 
@@ -63,7 +63,7 @@ async def test_a_connection_comes_and_goes_without_a_new_pod(installed: Kubectl,
 
     async with port_forward(installed, SERVICE, "http") as address, Client(f"http://{address}/mcp") as client:
         installed.apply(mcp_connection("more", f"http://numbers:{PORT}/mcp"))
-        installed.run("wait", "--for=condition=Ready", "--timeout=115s", "mcpc", "more")
+        installed.wait("condition=Ready", "mcpc", "more")
         assert (await client.call_tool("more_add", {"a": 1, "b": 1})).data == 2
         installed.run("delete", "mcpc", "more")
         installed.until("mcpp", "default", lambda live: mounted(live) == 1)

@@ -34,9 +34,8 @@ def test_it_goes_with_its_mcp_proxy(kubectl: Kubectl, image: str) -> None:
 
     kubectl.run("delete", "mcpp", "default")
 
-    gone = ("wait", "--for=delete", "--timeout=110s")
-    kubectl.run(*gone, f"deployment/{NAME}", f"service/{NAME}", f"secret/{NAME}-admin")
-    kubectl.run(*gone, "pod", "--selector=app.kubernetes.io/name=mcp-proxy")
+    kubectl.wait("delete", f"deployment/{NAME}", f"service/{NAME}", f"secret/{NAME}-admin")
+    kubectl.wait("delete", "pod", "--selector=app.kubernetes.io/name=mcp-proxy")
 
 
 def is_available(live: Object) -> bool:

@@ -15,7 +15,7 @@ NAME = "mcp-connections-e2e"
 NETWORK = "kind"
 CREATE_SECONDS = 10 * 60.0
 """Twenty seconds on 2 idle cores."""
-READY = "180s"
+READY = "300s"
 DELETE_SECONDS = 180.0
 LOAD_SECONDS = 300.0
 
