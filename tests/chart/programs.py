@@ -6,7 +6,6 @@ that find nothing wait for the first of them to do it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cluster.cache import cache_root, exclusive
 from tests.cluster.version import VERSION as KUBERNETES
 
 TOOLS = Path(__file__).parent / "tools"
@@ -30,13 +30,9 @@ _TOOL = re.compile(r"^tool (?P<package>\S+)$", re.MULTILINE)
 def find_or_build(name: str, say: Callable[[str], None] = lambda _: None) -> Path:
     """The program, built first if it is not there. Fails with what is missing on this machine."""
     package, version = _pinned(name)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(base) / "mcp-connections"
-    program = cache / f"{name}-{version}" / name
+    program = cache_root() / f"{name}-{version}" / name
     if not program.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with (cache / f".{name}-{version}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with exclusive(cache_root() / f".{name}-{version}.lock", say):
             if not program.exists():
                 say(f"Building {name} {version} from Go modules, once for this machine ...")
                 _build(name, package, version, program)
