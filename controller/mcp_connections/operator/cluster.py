@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import parse_qsl
 
 import aiohttp
 from kubernetes_asyncio import config
@@ -130,6 +131,17 @@ class Cluster:
                 f"The cluster does not serve {' and '.join(missing)} of {meta.API_VERSION}: install the CRDs with "
                 "'mcp-connections crd | kubectl apply --server-side -f -' and start the operator again."
             )
+
+    async def schema_version(self, api_version: str) -> str:
+        """The path of the OpenAPI document (v3) of a group and version, another one whenever the document is; empty
+        where there is none. Raises ClusterError."""
+        index = await self._request("GET", "/openapi/v3")
+        return str(index.get("paths", {}).get(f"apis/{api_version}", {}).get("serverRelativeURL", ""))
+
+    async def schema(self, version: str) -> Object:
+        """The document that ``schema_version`` named. Raises ClusterError."""
+        path, _, query = version.partition("?")
+        return await self._request("GET", path, query=dict(parse_qsl(query)))
 
     async def list_all(
         self, kind: Kind, namespace: str | None, *, label_selector: str = "", field_selector: str = ""

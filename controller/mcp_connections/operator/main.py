@@ -20,6 +20,7 @@ from mcp_connections.operator.events import Recorder
 from mcp_connections.operator.gather import proxy_key
 from mcp_connections.operator.reconcile import ProxyReconciler
 from mcp_connections.operator.references import References
+from mcp_connections.operator.served_schema import ServedSchemas
 from mcp_connections.operator.statuses import StatusWriter
 from mcp_connections.operator.trigger import ProxyKey, Trigger
 from mcp_connections.operator.workers import Workers
@@ -53,8 +54,10 @@ async def run_operator(options: OperatorOptions) -> None:
     async with await Cluster.connect() as cluster, AdminClient() as admin:
         await cluster.check_resources()
         await _report_missing_rights(options, cluster)
+        schemas = ServedSchemas(cluster)
+        await schemas.try_refresh()
         trigger, references = Trigger(), References()
-        workers = _workers(options, cluster, admin, trigger, references)
+        workers = _workers(options, cluster, admin, trigger, references, schemas)
         registry = kopf.OperatorRegistry()
         default_proxy = _default_proxy(options, cluster)
         watching.register(
@@ -93,9 +96,14 @@ def _default_proxy(options: OperatorOptions, cluster: Cluster) -> DefaultProxy |
 
 
 def _workers(
-    options: OperatorOptions, cluster: Cluster, admin: AdminClient, trigger: Trigger, references: References
+    options: OperatorOptions,
+    cluster: Cluster,
+    admin: AdminClient,
+    trigger: Trigger,
+    references: References,
+    schemas: ServedSchemas,
 ) -> Workers:
-    statuses = StatusWriter(cluster, Recorder(cluster))
+    statuses = StatusWriter(cluster, Recorder(cluster), schemas)
 
     def reconciler(key: ProxyKey) -> ProxyReconciler:
         return ProxyReconciler(
@@ -108,6 +116,7 @@ def _workers(
         )
 
     async def keys() -> Iterable[ProxyKey]:
+        await schemas.try_refresh()
         found: set[ProxyKey] = set()
         for namespace in options.namespaces or (None,):
             proxies, connections = await asyncio.gather(
