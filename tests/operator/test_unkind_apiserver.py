@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,6 +45,9 @@ UNAVAILABLE = Trouble(503, "ServiceUnavailable", "the server is currently unable
 CONFLICT = Trouble(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
 EXPIRED = Trouble(410, "Expired", "the provided continue parameter is too old, or too old resource version")
 
+OUTAGE = float(os.environ.get("OUTAGE_SECONDS", "10"))
+"""How long the API server is away. ``OUTAGE_SECONDS=600 pytest -k "refusing or gone"`` has it away for ten minutes."""
+
 
 async def met(world: Unkind, count: int, seen: Counter[str]) -> None:
     """Wait until so many requests were answered with trouble."""
@@ -66,6 +70,7 @@ async def test_refusing_everything_for_a_while(unkind: Unkind, backend: Backend,
     unkind.api.cut_watches()
     await unkind.patch("notes", {"prefix": "memo"})
     await met(unkind, 8, seen)
+    await asyncio.sleep(OUTAGE)
     assert await unkind.tools() == ["notes_echo", "notes_wait"], "pods need no API server"
     unkind.api.trouble = lambda _: None
 
@@ -122,7 +127,7 @@ async def test_gone_and_back_again(unkind: Unkind, backend: Backend) -> None:
     await unkind.patch("notes", {"prefix": "memo"})
     await unkind.kubectl("delete", "mcpc", "gone", "--timeout=30s")
     await unkind.kubectl("delete", "service", "mcp-proxy-default")
-    await asyncio.sleep(10)
+    await asyncio.sleep(OUTAGE)
     assert await unkind.call("notes_echo", text="alone") == "alone"
     await unkind.api.accept()
 
