@@ -143,3 +143,18 @@ async def test_text_lines_are_written_whatever_the_level_is(tmp_path: Path, back
         await client.call("one_echo")
         await serve.said("call connection='default/one' method='tools/call' target='echo' client='' outcome='ok'")
         await client.aclose()
+
+
+async def test_what_serve_tells_is_in_its_log_at_any_level(tmp_path: Path, backend: ScriptedBackend) -> None:
+    (tmp_path / "one.json").write_text(connection("one", backend.url))
+    options = ("--port", "0", "--log-format", "json", "--log-level", "error")
+    async with start_command("serve", tmp_path, *options) as serve:
+        await serve.endpoint()
+        await serve.said("ready +default/one")
+        (tmp_path / "two.json").write_text("{")
+        await serve.said("two.json")
+        await serve.end()
+        records = [json.loads(line) for line in serve.output.splitlines()]
+    named = {record["level"] for record in records if "two.json" in record["message"]}
+    assert named == {"ERROR"}
+    assert {record["time"][-6:] for record in records} == {"+00:00"}

@@ -14,6 +14,9 @@ from mcp_connections.mounts.spec import ConnectionKey, Rejection
 Say = Callable[[str], None]
 
 _log = logging.getLogger("mcp_connections")
+_announcer = logging.getLogger("mcp_connections.announce")
+_announcer.setLevel(logging.INFO)
+_SEVERE = {"error": logging.ERROR, "warning": logging.WARNING}
 
 
 def to_terminal(line: str) -> None:
@@ -25,8 +28,10 @@ def to_terminal(line: str) -> None:
 
 
 def to_log(line: str) -> None:
-    """For machines: the same lines among the log records."""
-    _log.info(line.strip())
+    """For machines: the same lines among the log records, whatever the log level is."""
+    line = line.strip()
+    level = next((level for start, level in _SEVERE.items() if line.startswith(start)), logging.INFO)
+    _announcer.log(level, line)
 
 
 def mounted(report: RegistryReport) -> list[str]:

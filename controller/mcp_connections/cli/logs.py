@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from enum import StrEnum
@@ -55,12 +56,16 @@ def _name_connection(record: logging.LogRecord) -> bool:
 
 def set_up_logging(level: LogLevel, log_format: LogFormat) -> None:
     """Send all logging of the process to stderr. To be called once, before anything is logged."""
+    # FastMCP would give its loggers a handler and a look of their own when it is imported.
+    os.environ.setdefault("FASTMCP_LOG_ENABLED", "false")
     handler = logging.StreamHandler(sys.stderr)
     if log_format is LogFormat.JSON:
         handler.addFilter(_name_connection)
-        fields = {"asctime": "time", "levelname": "level", "name": "logger"}
         formatter: logging.Formatter = JsonFormatter(
-            "{asctime}{levelname}{name}{message}", style="{", rename_fields=fields
+            "{levelname}{name}{message}",
+            style="{",
+            rename_fields={"levelname": "level", "name": "logger"},
+            timestamp="time",  # RFC 3339, in UTC
         )
     else:
         formatter = _OneLine("{asctime} {levelname:<7} {name}: {message}", style="{")

@@ -74,8 +74,8 @@ def _conflict(claim: PrefixClaim, older: PrefixClaim, separator: str) -> Rejecti
         connection=claim.connection,
         reason="PrefixConflict",
         message=(
-            f"{claim.connection} wants the prefix {claim.prefix!r} (separator {separator!r}), which the older "
-            f"connection {older.connection} has. Set another spec.prefix on one of them."
+            f"{claim.connection} wants the prefix {claim.prefix!r} (separator {separator!r}), which {older.connection} "
+            "has, and that connection comes first. Set another spec.prefix on one of them."
         ),
     )
 
@@ -86,7 +86,7 @@ def _ambiguity(claim: PrefixClaim, older: PrefixClaim, separator: str) -> Reject
         connection=claim.connection,
         reason="AmbiguousPrefix",
         message=(
-            f"{claim.connection} wants the prefix {claim.prefix!r}, and the older connection {older.connection} has "
+            f"{claim.connection} wants the prefix {claim.prefix!r}, and {older.connection}, which comes first, has "
             f"{older.prefix!r}: with the separator {separator!r}, {shorter + separator!r} begins "
             f"{longer + separator!r}, so that two tools may get the same public name. Set another spec.prefix on one "
             "of them, or a separator that no prefix contains on the McpProxy (spec.separator)."
