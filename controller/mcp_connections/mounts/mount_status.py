@@ -9,7 +9,7 @@ from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.policies import in_words
 from mcp_connections.mounts.report import MountReport
-from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec
+from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec, StdioServer
 from mcp_connections.mounts.verdicts import severity
 
 _WORST_FIRST = ("Open", "HalfOpen", "Closed")
@@ -49,8 +49,8 @@ def _mount(spec: MountSpec, mounts: list[MountReport], known: McpConnectionStatu
         since=since,
         replicas=len(mounts),
         prefix=spec.prefix,
-        transport=spec.server.kind,
-        url=_public_url(spec.server.url) if isinstance(spec.server, HttpServer) else None,
+        transport=spec.server.transport,
+        url=_public_url(spec.server),
         policies=tuple(in_words(spec)),
     )
 
@@ -73,7 +73,9 @@ def _reported(mounts: list[MountReport], known: McpConnectionStatus) -> dict[str
     }
 
 
-def _public_url(url: str) -> str:
+def _public_url(server: HttpServer | StdioServer) -> str | None:
     """Without the query, which may hold a key: status is copied to more places than a spec. Credentials and fragments
-    are refused in manifests."""
-    return url.partition("?")[0]
+    are refused in manifests. None for a command, wherever it runs."""
+    if isinstance(server, StdioServer) or server.bridged:
+        return None
+    return server.url.partition("?")[0]

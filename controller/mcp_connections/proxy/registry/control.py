@@ -131,7 +131,7 @@ class Control:
                 established_at = loop.time()
                 await self._watch()
             except SessionLost as error:
-                if loop.time() - established_at > FIRST_PAUSE:
+                if error.outage is None and loop.time() - established_at > FIRST_PAUSE:
                     log.info("connection %s: %s; opening another one", self._label, error)
                     continue
                 self._failed(error)
