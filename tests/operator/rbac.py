@@ -9,7 +9,7 @@ from typing import Any
 from tests.cluster.control_plane import ControlPlane
 
 READ = ["get", "list", "watch"]
-APPLY = [*READ, "create", "patch"]
+APPLY = [*READ, "create", "patch", "delete"]
 RULES: list[dict[str, Any]] = [
     {"apiGroups": ["mcp-connections.io"], "resources": ["mcpconnections", "mcpproxies"], "verbs": READ},
     {
@@ -19,6 +19,11 @@ RULES: list[dict[str, Any]] = [
     },
     {"apiGroups": [""], "resources": ["secrets", "services", "serviceaccounts"], "verbs": APPLY},
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": APPLY},
+    {
+        "apiGroups": ["networking.k8s.io"],
+        "resources": ["networkpolicies"],
+        "verbs": ["get", "list", "create", "patch", "delete"],
+    },
     {"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": READ},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
 ]

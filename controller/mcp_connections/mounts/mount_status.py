@@ -16,8 +16,8 @@ _WORST_FIRST = ("Open", "HalfOpen", "Closed")
 
 
 def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnectionStatus) -> dict[str, Any]:
-    """``mount``, ``catalog``, ``server``, ``circuit_breaker``, ``last_handshake``, ``last_error`` and ``next_retry`` of
-    a connection that should be mounted; nothing of any other.
+    """``mount``, ``pod``, ``catalog``, ``server``, ``circuit_breaker``, ``last_handshake``, ``last_error`` and
+    ``next_retry`` of a connection that should be mounted; nothing of any other.
 
     While no replica answers, what was last known of this fingerprint stays: the condition says Unknown, and a blank
     would only hide what to expect.
@@ -27,10 +27,11 @@ def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnection
         return {}
     same = previous.mount is not None and previous.mount.fingerprint == spec.fingerprint
     known = previous if same else McpConnectionStatus()
+    pod = seen.pods.get(key)
     if not seen.replicas:
-        return {**_last_known(known), "mount": _mount(spec, [], known)}
+        return {**_last_known(known), "mount": _mount(spec, [], known), "pod": pod}
     mounts = seen.mounts(key)
-    return {"mount": _mount(spec, mounts, known), **(_reported(mounts, known) if mounts else {})}
+    return {"mount": _mount(spec, mounts, known), "pod": pod, **(_reported(mounts, known) if mounts else {})}
 
 
 def _last_known(known: McpConnectionStatus) -> dict[str, Any]:
