@@ -1,5 +1,6 @@
 # Everything runs in ./.venv, made from constraints.txt; nothing but Python 3.11 (and make) need be installed.
-# Settings: PYTHON, HOST, PORT (endpoint of `make run`), SAMPLE_PORT (its HTTP sample backend), JOBS (test processes).
+# Settings: PYTHON, HOST, PORT (endpoint of `make run`), SAMPLE_PORT (its HTTP sample backend), JOBS (test processes),
+# E2E_JOBS (those of `make e2e`).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,16 +14,18 @@ PORT ?= 8000
 SAMPLE_PORT ?= 8001
 JOBS ?= auto
 TESTS ?= tests
+E2E_JOBS ?= 2
+E2E_TESTS ?= tests/e2e
 
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run setup test lint crds crds-check clean
+.PHONY: help run setup test e2e e2e-down lint crds crds-check chart chart-check clean
 
 help: ## what there is to make
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # A stamp is as new as the files that decide what is installed: a second run installs nothing.
 $(BIN)/python:
@@ -46,22 +49,36 @@ setup: $(VENV)/.dev-installed ## install everything the tests and the linters ne
 
 test: setup ## run all tests (TESTS=tests/cli for one folder, JOBS=1 for one process)
 	@$(BIN)/python -m tests.cluster.binaries
+	@$(BIN)/python -m tests.chart.programs
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
+
+e2e: setup ## tests in a kind cluster made for them (KEEP=1 leaves it, CLUSTER=current uses yours)
+	@$(BIN)/python -m tests.cluster.kind run $(BIN)/python -m pytest -n $(E2E_JOBS) --dist loadgroup $(E2E_TESTS)
+
+e2e-down: setup ## remove the cluster that KEEP=1 left
+	@$(BIN)/python -m tests.cluster.kind down
 
 lint: setup ## style, types, module direction, generated files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(MAKE) --no-print-directory crds-check
+	@$(MAKE) --no-print-directory crds-check chart-check
 
-crds: setup ## write crds/ from the models
+crds: setup ## write crds/ from the models, and the chart's copy
 	@$(BIN)/mcp-connections crd --output crds
+	@$(MAKE) --no-print-directory chart
 
 crds-check: setup
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	$(BIN)/mcp-connections crd --output "$$fresh" >/dev/null; \
 	diff -ru crds "$$fresh" || { echo 'crds/ does not match the models in controller/mcp_connections/api. Run: make crds' >&2; exit 1; }
+
+chart: setup ## write what the chart has from other files: CRDs, values schema, README
+	@$(BIN)/python charts/generate.py
+
+chart-check: setup
+	@$(BIN)/python charts/generate.py --check
 
 clean: ## remove the environment and every cache
 	@rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

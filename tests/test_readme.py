@@ -15,7 +15,8 @@ from mcp_connections.cli.main import app
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CODE = [*re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL), *re.findall(r"`([^`\n]+)`", README)]
-KUBECTL_OPTIONS = {"--for", "--server-side"}
+OTHERS_OPTIONS = {"--create-namespace", "--for", "--server-side"}
+"""Of kubectl and Helm."""
 
 
 @pytest.mark.parametrize("reason", sorted({*Reason, *ProxyReason}))
@@ -37,7 +38,7 @@ def test_every_option_that_is_named_exists() -> None:
         for parameter in command.params
         for option in parameter.opts
     }
-    named = {option for code in CODE for option in re.findall(r"(?<!\S)--[a-z-]+", code)} - KUBECTL_OPTIONS
+    named = {option for code in CODE for option in re.findall(r"(?<!\S)--[a-z-]+", code)} - OTHERS_OPTIONS
     assert named
     assert named <= options
 

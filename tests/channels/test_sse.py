@@ -23,36 +23,16 @@ from mcp_connections.proxy.channels.channel import (
 )
 from mcp_connections.proxy.channels.sse import SseChannel
 from tests.channels.children import open_files
+from tests.channels.remote_bench import RemoteBench, failing
 from tests.channels.servers import SseBackend, make_certificate, serve
 from tests.channels.wire import Session, ask, eventually, ignore, notification, request
 
 
-class Bench:
-    """A backend, and channels to it that are closed at the end of the test."""
-
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self.stack = stack
-        self.backend = SseBackend()
-        self.authority = ""
-
-    async def start(self, **fields: object) -> SseBackend:
-        self.backend = SseBackend(**fields)  # type: ignore[arg-type]
-        self.authority = await serve(self.stack, self.backend.routes())
-        return self.backend
-
-    def channel(
-        self,
-        path: str = "/sse",
-        *,
-        url: str | None = None,
-        limit: int = 64 * 1024 * 1024,
-        timeout: float = 20.0,
-        **fields: object,
-    ) -> SseChannel:
-        server = HttpServer.model_validate({"kind": "sse", "url": url or f"http://{self.authority}{path}", **fields})
-        channel = SseChannel(server, connection="team/tools", connect_timeout=timeout, message_limit=limit)
-        self.stack.push_async_callback(channel.aclose)
-        return channel
+class Bench(RemoteBench[SseBackend, SseChannel]):
+    backend_type = SseBackend
+    channel_type = SseChannel
+    kind = "sse"
+    place = "http://*/sse"
 
 
 @pytest.fixture
@@ -60,16 +40,6 @@ async def bench() -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         yield Bench(stack)
     gc.collect(1)  # what was not closed shows here rather than in a later test
-
-
-async def failing(channel: SseChannel, kind: type[ChannelError], text: str) -> ChannelError:
-    """The fault that opening the channel ends with."""
-    with pytest.raises(kind, match=text) as caught:
-        await channel.open()
-    assert type(caught.value) is kind
-    assert str(caught.value).startswith("connection team/tools: ")
-    assert not caught.value.executed
-    return caught.value
 
 
 async def test_messages_go_both_ways(bench: Bench) -> None:

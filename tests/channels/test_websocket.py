@@ -18,38 +18,16 @@ from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unauthorized, Unreachable
 from mcp_connections.proxy.channels.websocket import WebSocketChannel
 from tests.channels.children import open_files
+from tests.channels.remote_bench import RemoteBench, failing
 from tests.channels.servers import WebSocketBackend, make_certificate, serve
 from tests.channels.wire import Session, ask, eventually, ignore, notification, request
 
 
-class Bench:
-    """A backend, and channels to it that are closed at the end of the test."""
-
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self.stack = stack
-        self.backend = WebSocketBackend()
-        self.authority = ""
-
-    async def start(self, **fields: object) -> WebSocketBackend:
-        self.backend = WebSocketBackend(**fields)  # type: ignore[arg-type]
-        self.authority = await serve(self.stack, self.backend.routes())
-        return self.backend
-
-    def channel(
-        self,
-        path: str = "/ws",
-        *,
-        url: str | None = None,
-        limit: int = 64 * 1024 * 1024,
-        timeout: float = 20.0,
-        **fields: object,
-    ) -> WebSocketChannel:
-        server = HttpServer.model_validate(
-            {"kind": "webSocket", "url": url or f"ws://{self.authority}{path}", **fields}
-        )
-        channel = WebSocketChannel(server, connection="team/tools", connect_timeout=timeout, message_limit=limit)
-        self.stack.push_async_callback(channel.aclose)
-        return channel
+class Bench(RemoteBench[WebSocketBackend, WebSocketChannel]):
+    backend_type = WebSocketBackend
+    channel_type = WebSocketChannel
+    kind = "webSocket"
+    place = "ws://*/ws"
 
 
 @pytest.fixture
@@ -57,16 +35,6 @@ async def bench() -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         yield Bench(stack)
     gc.collect(1)  # what was not closed shows here rather than in a later test
-
-
-async def failing(channel: WebSocketChannel, kind: type[ChannelError], text: str) -> ChannelError:
-    """The fault that opening the channel ends with."""
-    with pytest.raises(kind, match=text) as caught:
-        await channel.open()
-    assert type(caught.value) is kind
-    assert str(caught.value).startswith("connection team/tools: ")
-    assert not caught.value.executed
-    return caught.value
 
 
 async def test_messages_go_both_ways(bench: Bench) -> None:

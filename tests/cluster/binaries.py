@@ -7,29 +7,19 @@ tests; parallel test workers that find nothing wait for the first of them to do 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster import envtest, go_build
+from tests.cluster.cache import Say, cache_root, exclusive
 from tests.cluster.version import PROGRAMS, VERSION, Unavailable
-
-LOCK_TIMEOUT = 40 * 60.0
-"""Seconds to wait for another process that prepares the programs; a cold build takes 6 minutes on 2 busy cores."""
-
-Say = Callable[[str], None]
 
 
 def cache_folder() -> Path:
     """The folder that keeps the programs of this version between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "mcp-connections" / f"kubernetes-{VERSION}"
+    return cache_root() / f"kubernetes-{VERSION}"
 
 
 def missing_programs(folder: Path) -> list[str]:
@@ -52,8 +42,7 @@ def find_or_prepare(say: Say = lambda _: None) -> Path:
         return Path(assets)
     folder = cache_folder()
     if missing_programs(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(folder.with_name(f".{folder.name}.lock")):
+        with exclusive(folder.with_name(f".{folder.name}.lock")):
             if missing := missing_programs(folder):
                 _prepare(folder, missing, say)
     return folder
@@ -78,26 +67,6 @@ def _prepare(folder: Path, missing: list[str], say: Say) -> None:
         + "Install Go and make its module proxy reachable, or give access to GitHub releases, or put the programs into "
         "a folder and set KUBEBUILDER_ASSETS to it."
     )
-
-
-@contextmanager
-def _exclusive(lock: Path) -> Iterator[None]:
-    """Hold ``lock`` against other processes. The kernel releases it if this one dies."""
-    deadline = time.monotonic() + LOCK_TIMEOUT
-    with lock.open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        f"Another process has held {lock} for {LOCK_TIMEOUT:.0f} s: see what it is waiting for"
-                    ) from None
-                time.sleep(0.5)
-        for abandoned in lock.parent.glob(f"{lock.stem}-*"):
-            shutil.rmtree(abandoned, ignore_errors=True)
-        yield
 
 
 if __name__ == "__main__":

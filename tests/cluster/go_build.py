@@ -1,4 +1,4 @@
-"""Builds the control plane's programs from published Go modules, where no archive is in reach.
+"""Builds the programs of a control plane, and of a node, from published Go modules, where no archive is in reach.
 
 The module beside this file pins them: k8s.io/kubernetes replaces its staging modules by local folders, which a
 module of our own has to point back at their published versions.
@@ -12,12 +12,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.cluster.version import VERSION, Unavailable
+from tests.cluster.version import NODE_PROGRAMS, VERSION, Unavailable
 
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    **{program: f"k8s.io/kubernetes/cmd/{program}" for program in NODE_PROGRAMS},
 }
 TIMEOUT = 30 * 60.0
 """Seconds for one program. The API server takes 5 minutes on 2 busy cores, its modules' download included."""

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.cluster import binaries, envtest, go_build
+from tests.cluster.cache import Say
 from tests.cluster.version import PROGRAMS, VERSION, Unavailable
 
 SUFFIXES = [
@@ -98,7 +99,7 @@ def test_what_a_fetched_archive_lacks_is_tried_from_modules(
 def test_parallel_workers_prepare_once(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     builds: list[str] = []
 
-    def build(programs: list[str], folder: Path, say: binaries.Say) -> Iterator[Path]:
+    def build(programs: list[str], folder: Path, say: Say) -> Iterator[Path]:
         for program in programs:
             builds.append(program)
             (folder / program).write_text(program)

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_connections.operator.cluster import CONNECTION, DEPLOYMENT, SECRET, SERVICE, SERVICE_ACCOUNT
 from tests.operator.backend import Backend
+from tests.operator.rbac import RELEASE
 from tests.operator.world import World, connection, proxy
 
 ROUNDS = 6
@@ -118,14 +119,14 @@ async def test_it_ends_cleanly_when_told_to(world: World, backend: Backend) -> N
 
 async def test_an_api_server_that_refuses_statuses_for_a_while_does_no_harm(world: World, backend: Backend) -> None:
     """Without the right to write status every pass fails; once it is back nothing has to be touched."""
-    role = json.loads((await world.kubectl("get", "role", "operator", "-o", "json")).stdout)
+    role = json.loads((await world.kubectl("get", "role", RELEASE, "-o", "json")).stdout)
     without = [rule for rule in role["rules"] if "mcpconnections/status" not in rule["resources"]]
-    await world.kubectl("patch", "role", "operator", "--type=merge", "-p", json.dumps({"rules": without}))
+    await world.kubectl("patch", "role", RELEASE, "--type=merge", "-p", json.dumps({"rules": without}))
     await world.apply(proxy(), connection("notes", backend.url))
     async with asyncio.timeout(90):
         while "next attempt in" not in world.operator.log.read_text():
             await asyncio.sleep(0.1)
     assert await world.tools() == ["notes_echo", "notes_wait"]
 
-    await world.kubectl("patch", "role", "operator", "--type=merge", "-p", json.dumps({"rules": role["rules"]}))
+    await world.kubectl("patch", "role", RELEASE, "--type=merge", "-p", json.dumps({"rules": role["rules"]}))
     await world.until_ready("notes")

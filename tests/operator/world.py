@@ -105,6 +105,15 @@ class World:
 
         return await self.until(CONNECTION, name, holds, what=f"{kind}={status} {reason or ''}")
 
+    async def until_proxy_condition(self, kind: str, status: str, reason: str | None = None) -> Object:
+        """Wait until the default McpProxy's condition says so."""
+
+        def holds(live: Object) -> bool:
+            found = condition(live, kind)
+            return found.get("status") == status and (reason is None or found["reason"] == reason)
+
+        return await self.until(PROXY, "default", holds, what=f"{kind}={status} {reason or ''}")
+
     async def until_ready(self, name: str) -> Object:
         """Wait until a connection is ready as it is now."""
         return await self.until_condition(name, "Ready", "True")

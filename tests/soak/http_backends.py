@@ -92,12 +92,12 @@ class HttpBackend(Backend):
         await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
         await send({"type": "http.response.body", "body": first, "more_body": True})
         gone = asyncio.create_task(_gone(receive))
+        item: asyncio.Task[bytes | None] | None = None
         try:
             while True:
                 item = asyncio.create_task(outbox.get())
                 await asyncio.wait({item, gone}, return_when=asyncio.FIRST_COMPLETED)
                 if not item.done():
-                    item.cancel()
                     return
                 if (message := item.result()) is None:
                     await send({"type": "http.response.body", "body": b""})
@@ -105,6 +105,8 @@ class HttpBackend(Backend):
                 await send({"type": "http.response.body", "body": _event(message), "more_body": True})
         finally:
             gone.cancel()
+            if item is not None:
+                item.cancel()
 
 
 class StreamableHttp(HttpBackend):

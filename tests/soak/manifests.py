@@ -11,7 +11,8 @@ from typing import Any
 
 from tests.soak.backends import Backend
 
-TIMEOUTS = {"connect": "3s", "request": "4s", "max": "20s"}
+TIMEOUTS = {"connect": "15s", "request": "20s", "max": "60s"}
+"""Long enough for a busy machine not to be taken for a fault."""
 UNRELATED: tuple[dict[str, Any] | None, ...] = (
     {},
     {"metadata": {"round": "2"}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any, ClassVar
 
@@ -92,5 +93,5 @@ class WebSocket(Backend):
             return
         await asyncio.sleep(self.work.delay(message))
         for each in (*self.work.notices(message), self.work.answer(message)):
-            if not socket.closed:
+            with contextlib.suppress(ConnectionError):  # it was cut off
                 await socket.send_str(json.dumps(each))

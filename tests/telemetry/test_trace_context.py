@@ -65,6 +65,31 @@ async def test_what_is_no_trace_context_is_only_carried(
     assert not {"traceparent", "tracestate", "x-evil"} & seen.headers.keys()
 
 
+@pytest.mark.parametrize(
+    "state", ["é=1", "a=b\r\nx-evil: 1", "k=" + "v" * 5000, ",".join(f"k{n}=v" for n in range(99))]
+)
+async def test_a_state_that_cannot_be_read_is_left_out_of_headers_and_logs(
+    proxy: RunningProxy, backend: ScriptedBackend, caplog: pytest.LogCaptureFixture, state: str
+) -> None:
+    seen = await called(proxy, backend, {"traceparent": PARENT, "tracestate": state})
+    assert seen.headers["traceparent"] == PARENT
+    assert meta_of(seen) == {"traceparent": PARENT, "tracestate": state}
+    assert not {"tracestate", "x-evil"} & seen.headers.keys()
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("meta", [None, 5, "traceparent", ["traceparent"]])
+async def test_a_meta_that_is_no_object_is_carried_too(
+    proxy: RunningProxy, backend: ScriptedBackend, meta: Any
+) -> None:
+    await proxy.apply(http("one", backend.url))
+    client = await proxy.client()
+    params = {"name": "one_echo", "arguments": {"traceparent": PARENT}, "_meta": meta}
+    answer = await client.request("tools/call", params, traceparent=PARENT)
+    assert "result" in answer.response, answer.response
+    assert backend.calls_of("echo")[-1].message["params"] == {**params, "name": "echo"}
+
+
 async def test_without_a_trace_nothing_is_added(proxy: RunningProxy, backend: ScriptedBackend) -> None:
     seen = await called(proxy, backend, None)
     assert meta_of(seen) is None

@@ -6,12 +6,14 @@ know, and server-side apply is about exactly the members that are sent.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import parse_qsl
 
 import aiohttp
 from kubernetes_asyncio import config
@@ -25,6 +27,8 @@ PAGE = 500
 """Objects per page of a LIST."""
 TIMEOUT = 15.0
 """Seconds for one request."""
+CONFLICT_PAUSES = (0.1, 0.3, 1.0)
+"""Seconds until an object that somebody else wrote at the same moment (409) is applied again."""
 MAX_RESTARTS = 3
 """Times a LIST whose continuation expired begins anew before it is given up."""
 
@@ -129,6 +133,17 @@ class Cluster:
                 "'mcp-connections crd | kubectl apply --server-side -f -' and start the operator again."
             )
 
+    async def schema_version(self, api_version: str) -> str:
+        """The path of the OpenAPI document (v3) of a group and version, another one whenever the document is; empty
+        where there is none. Raises ClusterError."""
+        index = await self._request("GET", "/openapi/v3")
+        return str(index.get("paths", {}).get(f"apis/{api_version}", {}).get("serverRelativeURL", ""))
+
+    async def schema(self, version: str) -> Object:
+        """The document that ``schema_version`` named. Raises ClusterError."""
+        path, _, query = version.partition("?")
+        return await self._request("GET", path, query=dict(parse_qsl(query)))
+
     async def list_all(
         self, kind: Kind, namespace: str | None, *, label_selector: str = "", field_selector: str = ""
     ) -> list[Object]:
@@ -160,6 +175,13 @@ class Cluster:
         Returns the object. Nothing is written, and its resourceVersion stays, where it already is so. Raises
         ClusterError.
         """
+        for pause in CONFLICT_PAUSES:
+            try:
+                return await self._apply(kind, body, "")
+            except ClusterError as error:
+                if error.status != 409:
+                    raise
+            await asyncio.sleep(pause)  # somebody wrote it at the same moment
         return await self._apply(kind, body, "")
 
     async def apply_status(self, kind: Kind, body: Object) -> Object:
@@ -184,6 +206,19 @@ class Cluster:
         return await self._request(
             "PATCH", _path(kind, namespace, name), body=patch, content_type="application/merge-patch+json"
         )
+
+    async def may(self, verb: str, group: str, resource: str, namespace: str | None) -> bool:
+        """Whether the API server would allow it: in ``namespace``, or with None in all of them. Raises ClusterError."""
+        resource, _, subresource = resource.partition("/")
+        attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+        question = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {**attributes, "namespace": namespace or ""}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await self._request("POST", path, body=question)
+        return bool(answer["status"]["allowed"])
 
     async def _list_once(self, kind: Kind, namespace: str | None, selectors: Mapping[str, str]) -> list[Object]:
         found: list[Object] = []

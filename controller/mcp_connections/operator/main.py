@@ -12,13 +12,15 @@ from typing import Any
 import kopf
 
 from mcp_connections import __version__
-from mcp_connections.operator import watching
+from mcp_connections.operator import rights, watching
 from mcp_connections.operator.admin_client import AdminClient
 from mcp_connections.operator.cluster import CONNECTION, PROXY, Cluster, ClusterError
+from mcp_connections.operator.default_proxy import ConfigMapName, DefaultProxy
 from mcp_connections.operator.events import Recorder
 from mcp_connections.operator.gather import proxy_key
 from mcp_connections.operator.reconcile import ProxyReconciler
 from mcp_connections.operator.references import References
+from mcp_connections.operator.served_schema import ServedSchemas
 from mcp_connections.operator.statuses import StatusWriter
 from mcp_connections.operator.trigger import ProxyKey, Trigger
 from mcp_connections.operator.workers import Workers
@@ -39,6 +41,8 @@ class OperatorOptions:
     """Image of proxy pods whose McpProxy names none."""
     liveness_port: int | None = 8080
     """Port of ``GET /healthz``, on every interface. None: no probe."""
+    default_proxy: ConfigMapName | None = None
+    """ConfigMap to make an McpProxy of. None: there are only those that users make."""
 
 
 async def run_operator(options: OperatorOptions) -> None:
@@ -49,12 +53,19 @@ async def run_operator(options: OperatorOptions) -> None:
     """
     async with await Cluster.connect() as cluster, AdminClient() as admin:
         await cluster.check_resources()
+        await _report_missing_rights(options, cluster)
+        schemas = ServedSchemas(cluster)
+        await schemas.try_refresh()
         trigger, references = Trigger(), References()
-        workers = _workers(options, cluster, admin, trigger, references)
+        workers = _workers(options, cluster, admin, trigger, references, schemas)
         registry = kopf.OperatorRegistry()
-        watching.register(registry, trigger, references)
+        default_proxy = _default_proxy(options, cluster)
+        watching.register(
+            registry, trigger, references, notice=default_proxy.notice if default_proxy else lambda _: None
+        )
         working = asyncio.create_task(workers.run(), name="workers")
         _register_activities(registry, workers, working)
+        providing = asyncio.create_task(default_proxy.run(), name="default proxy") if default_proxy else None
         stop = asyncio.Event()
         working.add_done_callback(lambda _: stop.set())
         log.info("Serving %s", ", ".join(options.namespaces) or "all namespaces")
@@ -71,13 +82,28 @@ async def run_operator(options: OperatorOptions) -> None:
                 ),
             )
         finally:
+            if providing is not None:
+                await _end(providing)
             await _end(working)
 
 
+async def _report_missing_rights(options: OperatorOptions, cluster: Cluster) -> None:
+    await rights.report_missing(cluster, rights.NEEDED, options.namespaces or (None,))
+
+
+def _default_proxy(options: OperatorOptions, cluster: Cluster) -> DefaultProxy | None:
+    return DefaultProxy(cluster, options.default_proxy, Recorder(cluster)) if options.default_proxy else None
+
+
 def _workers(
-    options: OperatorOptions, cluster: Cluster, admin: AdminClient, trigger: Trigger, references: References
+    options: OperatorOptions,
+    cluster: Cluster,
+    admin: AdminClient,
+    trigger: Trigger,
+    references: References,
+    schemas: ServedSchemas,
 ) -> Workers:
-    statuses = StatusWriter(cluster, Recorder(cluster))
+    statuses = StatusWriter(cluster, Recorder(cluster), schemas)
 
     def reconciler(key: ProxyKey) -> ProxyReconciler:
         return ProxyReconciler(
@@ -90,6 +116,7 @@ def _workers(
         )
 
     async def keys() -> Iterable[ProxyKey]:
+        await schemas.try_refresh()
         found: set[ProxyKey] = set()
         for namespace in options.namespaces or (None,):
             proxies, connections = await asyncio.gather(
@@ -149,4 +176,4 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-__all__ = ["DEFAULT_IMAGE", "ClusterError", "OperatorOptions", "run_operator"]
+__all__ = ["DEFAULT_IMAGE", "ClusterError", "ConfigMapName", "OperatorOptions", "run_operator"]

@@ -85,6 +85,7 @@ class ProxyReconciler:
         self._now = now
         self._scene: _Scene | None = None
         self._errors: dict[str, str] = {}
+        self._refusal = ""
 
     async def full_pass(self) -> Outcome:
         """Read everything and bring it about. Raises ClusterError."""
@@ -106,6 +107,7 @@ class ProxyReconciler:
         desired = desired_mounts(facts.proxy, candidates, facts.secret_data, "Cluster")
         rejection = _rejection(facts)
         token: str | None = None
+        refusal = ""
         in_force = rejection is None and not facts.is_deleting
         bridged = await self._bridges.stage(facts, desired, in_force=in_force)
         desired = bridged.desired
@@ -113,7 +115,9 @@ class ProxyReconciler:
             try:
                 token = await self._applier.apply(facts.proxy, desired)
             except Refused as error:
-                rejection = ProxyRejection(reason=ProxyReason.APPLY_FAILED, message=str(error))
+                refusal = str(error)
+                rejection = ProxyRejection(reason=ProxyReason.APPLY_FAILED, message=refusal)
+        self._log_refusal(refusal)
         replicas: list[Replica] = []
         if facts.proxy is not None:
             token = token or await self._present_token()
@@ -172,6 +176,12 @@ class ProxyReconciler:
             updates.append(Update(live=facts.proxy_live, status=status))
         if written := await self._statuses.write(updates):
             log.info("McpProxy %s: %d of %d statuses written", facts.key, written, len(updates))
+
+    def _log_refusal(self, refusal: str) -> None:
+        """Once for each change, not once for each pass."""
+        if refusal and refusal != self._refusal:
+            log.warning("McpProxy %s: %s", self._key, refusal)
+        self._refusal = refusal
 
     def _log_errors(self, answers: Sequence[Answer]) -> None:
         """Once for each change, not once for each look."""

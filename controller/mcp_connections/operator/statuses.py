@@ -14,6 +14,7 @@ from mcp_connections.api.connection_status import McpConnectionStatus
 from mcp_connections.api.proxy import McpProxyStatus
 from mcp_connections.operator.cluster import CONNECTION, PROXY, Cluster, ClusterError, Kind, Object
 from mcp_connections.operator.events import Recorder, transitions
+from mcp_connections.operator.served_schema import ServedSchemas
 
 log = logging.getLogger(__name__)
 
@@ -38,19 +39,26 @@ class Update:
 class StatusWriter:
     """The one writer of statuses."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder) -> None:
+    def __init__(self, cluster: Cluster, recorder: Recorder, schemas: ServedSchemas | None = None) -> None:
+        """``schemas``: what the cluster's definitions know; anything without."""
         self._cluster = cluster
+        self._schemas = schemas
         self._recorder = recorder
         self._slots = asyncio.Semaphore(PARALLEL)
 
     async def write(self, updates: Iterable[Update]) -> int:
         """Write those that are not as they should be, and return how many. Raises ClusterError once all were tried."""
-        due = [update for update in updates if not is_current(update)]
+        due = [update for update in map(self._known, updates) if not is_current(update)]
         outcomes = await asyncio.gather(*(self._write(update) for update in due), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
         return len(due)
+
+    def _known(self, update: Update) -> Update:
+        if self._schemas is None:
+            return update
+        return Update(live=update.live, status=self._schemas.known(update.live["kind"], update.status))
 
     async def _write(self, update: Update) -> None:
         async with self._slots:

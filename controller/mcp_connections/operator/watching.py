@@ -6,7 +6,7 @@ resources, and its indexes keep objects that were deleted while the watch was br
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import kopf
@@ -22,9 +22,15 @@ from mcp_connections.operator.trigger import ProxyKey, Trigger
 OWNED_SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 
-def register(registry: kopf.OperatorRegistry, trigger: Trigger, references: References) -> None:
-    """Add all handlers to ``registry``."""
-    watcher = _Watcher(trigger, references)
+def register(
+    registry: kopf.OperatorRegistry,
+    trigger: Trigger,
+    references: References,
+    *,
+    notice: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Add all handlers to ``registry``. ``notice`` gets the namespace of each ConfigMap and McpProxy that changes."""
+    watcher = _Watcher(trigger, references, notice)
     for kind, handle in (
         (cluster.CONNECTION, watcher.connection),
         (cluster.PROXY, watcher.proxy),
@@ -44,9 +50,12 @@ def select(settings: kopf.OperatorSettings) -> None:
 
 
 class _Watcher:
-    def __init__(self, trigger: Trigger, references: References) -> None:
+    def __init__(
+        self, trigger: Trigger, references: References, notice: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._trigger = trigger
         self._references = references
+        self._notice = notice
         self._news = News()
 
     async def connection(self, event: Mapping[str, Any], **_: Any) -> None:
@@ -64,12 +73,14 @@ class _Watcher:
         key = ProxyKey(body["metadata"]["namespace"], body["metadata"]["name"])
         if self._is_news(event, key, _generation(body)):
             self._trigger.mark(key)
+            self._notice(key.namespace)
 
     async def secret(self, event: Mapping[str, Any], **_: Any) -> None:
         self._data(event, "Secret")
 
     async def config_map(self, event: Mapping[str, Any], **_: Any) -> None:
         self._data(event, "ConfigMap")
+        self._notice(event["object"]["metadata"]["namespace"])
 
     async def deployment(self, event: Mapping[str, Any], **_: Any) -> None:
         self._owned(event, _generation(event["object"]))

@@ -13,8 +13,9 @@ from mcp_connections.operator.trigger import ProxyKey, Trigger
 
 log = logging.getLogger(__name__)
 
-RESYNC = 60.0
-"""Seconds between full passes over everything. Heals whatever an event was missed for."""
+RESYNC = 25.0
+"""Seconds between full passes over everything. Heals whatever an event was missed for, and what somebody changed by
+hand, within half a minute."""
 RETRY_FIRST = 1.0
 RETRY_LONGEST = 60.0
 PASS_TIMEOUT = 180.0

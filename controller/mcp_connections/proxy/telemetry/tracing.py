@@ -7,6 +7,7 @@ attributes are those of the semantic conventions for MCP, and never an argument 
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from msgspec import Raw
@@ -28,6 +29,8 @@ _TARGETS: Final = {
 """The member of ``params`` that says what is asked for, and the attribute that it becomes."""
 _MARK: Final = b'"%s"' % TRACEPARENT.encode()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
+# It repeats what it cannot read, whole, and a client may send that with every request.
+logging.getLogger("opentelemetry.trace.span").setLevel(logging.CRITICAL)
 
 
 class CallSpan:
@@ -65,8 +68,12 @@ class Tracing:
         if not in_meta and headers is None and not self._records:
             return None
         members = jsonrpc.decode_envelope(params)
-        meta = jsonrpc.decode_envelope(members.get("_meta", Raw(b"{}")))
-        context = _PROPAGATOR.extract(_carrier(meta) or headers or {})
+        try:
+            meta = jsonrpc.decode_envelope(members.get("_meta", Raw(b"{}")))
+        except jsonrpc.DecodeError:
+            return None  # what it means is the backend's to say
+        carried = _carrier(meta)
+        context = _PROPAGATOR.extract(carried or headers or {})
         span = self._tracer.start_span(
             self._name(method, members),
             context=context,
@@ -77,7 +84,7 @@ class Tracing:
         _PROPAGATOR.inject(context_out, trace.set_span_in_context(span, context))
         if context_out:
             outgoing.set("".join(f"{name}: {value}\r\n" for name, value in context_out.items()).encode("ascii"))
-            if context_out != _carrier(meta):
+            if self._records or not carried:  # else it says so already, in its client's words
                 for name in MEMBERS:
                     meta.pop(name, None)
                 meta |= {name: Raw(jsonrpc.encode(value)) for name, value in context_out.items()}

@@ -1,0 +1,154 @@
+"""``mcp-connections check``: whether an endpoint answers as an MCP server, and how many tools it has."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mcp_connections import __version__
+from mcp_connections.cli.failure import CommandError, InputError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+PROTOCOL: Final = "2025-06-18"
+REQUEST_SECONDS: Final = 30.0
+PAUSE: Final = 1.0
+"""Seconds between two attempts."""
+MAX_PAGES: Final = 1000
+SESSION: Final = "Mcp-Session-Id"
+MAX_ANSWER: Final = 64 * 1024 * 1024
+"""Bytes of one answer."""
+
+
+def check(
+    url: Annotated[str, typer.Argument(help="MCP endpoint, such as http://127.0.0.1:8000/mcp.")],
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that clients present.")
+    ] = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to go on trying.")] = 0,
+) -> None:
+    """Initialise a session with an endpoint and list its tools."""
+    from mcp_connections.cli.admin_client import read_token
+
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"{url!r} is not a URL. Give one such as http://127.0.0.1:8000/mcp.")
+    name, tools = asyncio.run(_check(url, read_token(token_file), wait))
+    typer.echo(f"{url} is {name}, with {tools} tool{'' if tools == 1 else 's'}.")
+
+
+async def _check(url: str, token: str | None, wait: float) -> tuple[str, int]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait
+    while True:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return await _ask(url, token)
+        except (_NotYet, OSError, TimeoutError) as error:
+            if loop.time() >= deadline:
+                reason = str(error) or f"no answer within {REQUEST_SECONDS:.0f} s"
+                raise CommandError(f"{url}: {reason}. See whether the proxy is up and ready.") from error
+        await asyncio.sleep(PAUSE)
+
+
+async def _ask(url: str, token: str | None) -> tuple[str, int]:
+    """Name of the server and number of its tools. Raises CommandError, and _NotYet where trying again may help."""
+    import aiohttp
+
+    async with aiohttp.ClientSession() as http:
+        endpoint = _Endpoint(http, url, token)
+        try:
+            return await endpoint.hello(), await endpoint.tools()
+        except aiohttp.ClientError as error:
+            raise _NotYet(str(error)) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise CommandError(f"{url} answers, but not as MCP has it: {error!r}. Check the URL.") from error
+        finally:
+            with contextlib.suppress(aiohttp.ClientError):
+                await endpoint.bye()
+
+
+class _Endpoint:
+    """One session, over streamable HTTP."""
+
+    def __init__(self, http: ClientSession, url: str, token: str | None) -> None:
+        self._http = http
+        self._url = url
+        self._headers = {"Accept": "application/json, text/event-stream"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    async def hello(self) -> str:
+        """Initialise, and return the server's name."""
+        client = {"name": "mcp-connections check", "version": __version__}
+        params = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
+        result = await self._request("initialize", params)
+        self._headers["MCP-Protocol-Version"] = str(result["protocolVersion"])
+        await self._post({"method": "notifications/initialized"})
+        return str(result["serverInfo"]["name"])
+
+    async def tools(self) -> int:
+        """Number of tools, over all pages."""
+        found, cursor = 0, None
+        for _ in range(MAX_PAGES):
+            page = await self._request("tools/list", {"cursor": cursor} if cursor else {})
+            found += len(page["tools"])
+            if not (cursor := page.get("nextCursor")):
+                break
+        return found
+
+    async def bye(self) -> None:
+        """End the session, if there is one."""
+        if SESSION in self._headers:
+            async with self._http.delete(self._url, headers=self._headers):
+                pass
+
+    async def _request(self, method: str, params: Mapping[str, Any]) -> Any:
+        message = await self._post({"id": 1, "method": method, "params": params})
+        if "error" in message:
+            raise CommandError(f"{self._url} answers {method} with an error: {message['error']['message']}.")
+        return message["result"]
+
+    async def _post(self, message: Mapping[str, Any]) -> Any:
+        async with self._http.post(
+            self._url, json={"jsonrpc": "2.0", **message}, headers=self._headers, allow_redirects=False
+        ) as response:
+            self._check_status(response.status)
+            if session := response.headers.get(SESSION):
+                self._headers[SESSION] = session
+            if response.status == 202:
+                return {}
+            body = bytearray()
+            async for part in response.content.iter_any():
+                body += part
+                if len(body) > MAX_ANSWER:
+                    raise CommandError(f"{self._url} answers with more than {MAX_ANSWER} bytes. Check the URL.")
+            return _answer(body.decode()) if response.content_type == "text/event-stream" else json.loads(body)
+
+    def _check_status(self, status: int) -> None:
+        if status in (401, 403):
+            raise CommandError(f"{self._url} answers HTTP {status}: give the token of a client with --token-file.")
+        if status >= 500 or status == 429:
+            raise _NotYet(f"it answers HTTP {status}")
+        if status not in (200, 202):
+            raise CommandError(f"{self._url} answers HTTP {status}. Check the URL: the path of a proxy is /mcp.")
+
+
+def _answer(stream: str) -> Any:
+    """The event that answers a request. Notifications may come before it."""
+    for event in stream.replace("\r\n", "\n").split("\n\n"):
+        data = [line.removeprefix("data:") for line in event.split("\n") if line.startswith("data:")]
+        message = json.loads("\n".join(data)) if any(map(str.strip, data)) else {}
+        if "result" in message or "error" in message:
+            return message
+    raise _NotYet("the answer broke off")
+
+
+class _NotYet(Exception):
+    """It may work later."""

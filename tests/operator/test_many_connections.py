@@ -1,0 +1,78 @@
+"""Many connections of one proxy: the operator gets them ready, rests, and takes one edit at once.
+
+``CONNECTIONS=1000 pytest -s tests/operator/test_many_connections.py`` prints the figures of a larger set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from time import monotonic
+
+from mcp_connections.operator.workers import RESYNC
+from tests.operator.backend import Backend
+from tests.operator.test_idle import versions
+from tests.operator.world import World, condition, connection, proxy
+
+MANY = int(os.environ.get("CONNECTIONS", "50"))
+AT_ONCE = 100
+PATIENCE = 600.0
+TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Usage:
+    """What a process has used."""
+
+    def __init__(self, pid: int) -> None:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        self.cpu = (int(fields[11]) + int(fields[12])) / TICK
+        self.memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20
+
+
+def usage(world: World) -> Usage:
+    assert world.operator.process is not None
+    return Usage(world.operator.process.pid)
+
+
+async def until_all_ready(world: World) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await world.proxy())["status"].get("connections", {}).get("ready") != MANY:
+            await asyncio.sleep(0.25)
+
+
+async def test_many_from_a_cold_start(world: World, backend: Backend) -> None:
+    await world.operator.stop()
+    for first in range(0, MANY, AT_ONCE):
+        batch = range(first, min(first + AT_ONCE, MANY))
+        await world.apply(*(connection(f"c{number:04}", backend.url) for number in batch))
+    await world.apply(proxy())
+
+    started = monotonic()
+    await world.operator.start()
+    await until_all_ready(world)
+    cold = monotonic() - started
+    await world.until_programmed()
+    after_start = usage(world)
+
+    await asyncio.sleep(5)
+    before, begun, clock = await versions(world), usage(world), monotonic()
+    await asyncio.sleep(RESYNC + 5)
+    idle = (usage(world).cpu - begun.cpu) / (monotonic() - clock)
+    assert await versions(world) == before, "nothing is written while nothing changes"
+
+    started = monotonic()
+    await world.kubectl("patch", "mcpc", "c0000", "--type=merge", "-p", json.dumps({"spec": {"prefix": "edited"}}))
+    async with asyncio.timeout(PATIENCE):
+        while "edited_echo" not in await world.tools():
+            await asyncio.sleep(0.05)
+    live = monotonic() - started
+    edited = await world.until_ready("c0000")
+    assert condition(edited, "Ready")["status"] == "True"
+
+    print(
+        f"\n{MANY} connections: cold start to all ready {cold:.1f} s with {after_start.cpu:.1f} s of CPU; "
+        f"at rest {idle:.2%} of a core, {usage(world).memory:.0f} MiB; an edit to live {live:.2f} s"
+    )
