@@ -60,7 +60,7 @@ async def met(world: Unkind, count: int, seen: Counter[str]) -> None:
 async def test_refusing_everything_for_a_while(unkind: Unkind, backend: Backend, trouble: Trouble) -> None:
     await unkind.apply(proxy(), connection("notes", backend.url))
     await unkind.until_ready("notes")
-    pod, seen = unkind.kubelet.ready_pods[0].name, Counter[str]()
+    pods, seen = await unkind.until_pods(1), Counter[str]()
 
     def refuse(_: Asked) -> Trouble:
         seen["troubled"] += 1
@@ -76,7 +76,7 @@ async def test_refusing_everything_for_a_while(unkind: Unkind, backend: Backend,
 
     await unkind.until_ready("notes")
     assert await unkind.tools() == ["memo_echo", "memo_wait"]
-    assert [each.name for each in unkind.kubelet.ready_pods] == [pod]
+    assert await unkind.until_pods(1) == pods
     assert "Traceback" not in unkind.operator.log.read_text()
 
 
@@ -121,7 +121,7 @@ async def test_gone_and_back_again(unkind: Unkind, backend: Backend) -> None:
     await unkind.apply(proxy(), connection("notes", backend.url), connection("gone", backend.url))
     await unkind.until_ready("notes")
     await unkind.until_ready("gone")
-    pod = unkind.kubelet.ready_pods[0].name
+    pods = await unkind.until_pods(1)
 
     await unkind.api.refuse()
     await unkind.patch("notes", {"prefix": "memo"})
@@ -134,7 +134,7 @@ async def test_gone_and_back_again(unkind: Unkind, backend: Backend) -> None:
     await unkind.until_ready("notes")
     await unkind.until_programmed()
     assert await unkind.tools() == ["memo_echo", "memo_wait"]
-    assert [each.name for each in unkind.kubelet.ready_pods] == [pod]
+    assert await unkind.until_pods(1) == pods
 
 
 async def test_an_admission_policy_that_refuses_is_told_and_done_with_once_it_is_gone(

@@ -156,14 +156,17 @@ async def test_a_backend_that_keeps_failing_is_left_alone(proxy: RunningProxy, b
     await proxy.apply(http("one", backend.url, policy=policy))
     client = await proxy.client()
     assert value(proxy, "circuit_breaker_state", state="Closed") == 1
-    await outages(backend, *[HttpAnswer(503, b"no")] * 2)
-    assert reasons([await client.call("one_bump") for _ in range(2)]) == ["Unreachable"] * 2
+    await outages(backend, *[HttpAnswer(503, b"no: account 4711")] * 2)
+    failed = [await client.call("one_bump") for _ in range(2)]
+    assert reasons(failed) == ["Unreachable"] * 2
+    assert "account 4711" in failed[0].error["message"]
     assert proxy.report("one").policy.circuit == "Open"
     assert value(proxy, "circuit_breaker_state", state="Open") == 1
     error = (await client.call("one_bump")).error
     assert error["data"]["reason"] == "CircuitOpen"
     assert 3500 < error["data"]["retryAfter"] <= 3600
     assert "HTTP 503" in error["message"]
+    assert "account" not in error["message"], "what it told one client is not for the next"
     assert len(backend.calls_of("bump")) == 2
     assert proxy.report("one").policy.refused.circuit == 1
     assert proxy.report("one").ready, "the backend lists and answers pings"
@@ -213,6 +216,21 @@ async def test_a_backends_own_errors_never_open_the_circuit(proxy: RunningProxy,
     backend.tools.pop("echo")
     for _ in range(3):
         assert (await client.call("one_echo")).error["code"] == -32601
+    assert proxy.report("one").policy.circuit == "Closed"
+    assert (await client.call("one_bump")).text == "1"
+
+
+@pytest.mark.parametrize("status", [402, 409, 413, 414, 415, 422, 431, 451])
+async def test_a_request_that_the_backend_does_not_like_opens_no_circuit(
+    proxy: RunningProxy, backend: ScriptedBackend, status: int
+) -> None:
+    policy = RequestPolicy(circuit_breaker=CircuitBreaker(consecutive_failures=1, open_for=3600))
+    await proxy.apply(http("one", backend.url, policy=policy))
+    client = await proxy.client()
+    await outages(backend, *[HttpAnswer(status, b"too much")] * 2)
+    failed = [await client.call("one_bump") for _ in range(2)]
+    assert reasons(failed) == ["ProtocolError"] * 2
+    assert f"HTTP {status}" in failed[0].error["message"]
     assert proxy.report("one").policy.circuit == "Closed"
     assert (await client.call("one_bump")).text == "1"
 

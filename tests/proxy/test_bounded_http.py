@@ -147,6 +147,43 @@ async def test_a_call_takes_longer_than_its_head_may(address: int, monkeypatch: 
                 await client.reader.read()
 
 
+OFFER = HEAD + b"connection: upgrade\r\nupgrade: h2c\r\n"
+HIDDEN = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+BODY = b"content-length: %d\r\n\r\n" % len(HIDDEN)
+
+
+@pytest.mark.parametrize("cut", range(len(HEAD) - 1, len(OFFER) + len(BODY)))
+async def test_wherever_a_head_is_cut_an_offer_does_not_set_its_body_free(address: int, cut: int) -> None:
+    whole = OFFER + BODY
+    async with peer(address) as client:
+        await client.send(whole[:cut])
+        await asyncio.sleep(0.01)  # a segment of its own
+        await client.send(whole[cut:] + HIDDEN)
+        head = await client.until(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert b"not a JSON-RPC message" in await client.until(b"}}")
+        await client.send(HIDDEN)
+        assert (await client.until(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 "), "the connection goes on"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        HEAD + b"content-length: 2\r\n\r\n{}" + OFFER + BODY,
+        b"CONNECT localhost:1 HTTP/1.1\r\nhost: localhost\r\n" + BODY,
+        b"CONNECT /mcp HTTP/1.1\r\nhost: localhost\r\n" + BODY,
+    ],
+)
+async def test_where_a_body_cannot_be_told_from_a_request_the_connection_ends(address: int, start: bytes) -> None:
+    async with peer(address) as client:
+        with contextlib.suppress(ConnectionError):
+            await client.send(start)
+            await asyncio.sleep(0.01)
+            await client.send(HIDDEN)
+        with contextlib.suppress(ConnectionError):
+            assert b"status" not in await client.everything()
+
+
 @pytest.mark.parametrize("name", [b"Upgrade", b"upgrade", b"UPGRADE"])
 async def test_an_offer_of_another_protocol_is_ignored(address: int, name: bytes) -> None:
     """As the HTTP client of Java makes it with every request."""

@@ -14,6 +14,7 @@ from joserfc import jwk
 from mcp_connections.mounts.spec import Access, AllowRule, JwtAccess
 from mcp_connections.proxy.access.client_access import Principal, may_use
 from tests.backends.scripted import ScriptedBackend
+from tests.clients.stateless_client import StatelessClient
 from tests.proxy.client import Client
 from tests.proxy.conftest import MakeBackend
 from tests.proxy.desired import desired, http
@@ -117,6 +118,24 @@ async def test_a_rotated_token_counts_at_once_and_sessions_need_it_too(
     assert (await client.request("ping")).status == 401
     assert (await client.request("ping", authorization="Bearer new")).status == 200
     assert proxy.mount("one") is before
+
+
+async def test_a_stream_that_is_open_does_not_outlive_the_leave_it_was_opened_with(
+    proxy: RunningProxy, backend: ScriptedBackend
+) -> None:
+    await proxy.apply(http("one", backend.url))
+    await proxy.announced()
+    client = await proxy.client(listening=True)
+    stateless = StatelessClient(proxy.http, proxy.url)
+    async with stateless.listening(toolsListChanged=True) as stream:
+        await proxy.registry.apply(
+            desired(
+                http("one", backend.url), http("two", backend.url), access=Access(method="bearer", bearer_token="x")
+            )
+        )
+        await stream.ended()
+    await client.until_stream_ends()
+    assert client.heard_of("notifications/tools/list_changed") == []
 
 
 async def test_without_its_token_an_endpoint_lets_nobody_in(proxy: RunningProxy) -> None:

@@ -332,3 +332,20 @@ async def test_no_header_of_a_client_reaches_a_backend(proxy: RunningProxy, back
     assert call.headers["authorization"] == "Bearer configured"
     assert not {"cookie", "x-forwarded-for", "x-custom", "origin", "referer"} & set(call.headers)
     assert call.headers["mcp-session-id"] != client.session_id
+
+
+async def test_requests_that_share_an_id_are_all_cancelled(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    """No conforming client does that; none of its calls may run on without anybody who could end it."""
+    first, second = backend.gated_tool("first"), backend.gated_tool("second")
+    await proxy.apply(http("one", backend.url))
+    client = await proxy.client()
+    calls = [
+        asyncio.create_task(client.request("tools/call", {"name": f"one_{name}"}, request_id=7))
+        for name in ("first", "second")
+    ]
+    await first.arrived()
+    await second.arrived()
+    await client.notify("notifications/cancelled", {"requestId": 7})
+    async with asyncio.timeout(20):
+        await asyncio.wait(calls)
+    assert [call.result().messages for call in calls] == [[], []]

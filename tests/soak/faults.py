@@ -16,14 +16,15 @@ EXPLAINED: dict[str, frozenset[str]] = {
     "forgetful": frozenset(),
     "silent": frozenset({"Timeout", "Unreachable"}),
     "cutting": frozenset({"Unreachable", "ProtocolError"}),
-    "killed": frozenset({"Exited"}),
+    "killed": frozenset({"Exited", "Unreachable"}),
     "frozen": frozenset({"Timeout"}),
 }
 """The reasons that errors may give for each fault: the port is closed; so it is, and all sessions are lost; sessions
 are lost, which no client notices; requests are swallowed and their connections cut in the end; answers are cut off; the
-child is killed; the child is stopped."""
-AFTERMATH_SECONDS = 8.0
-"""How long after its end a fault still explains errors: that of a request timing out, on a machine that is busy."""
+child is killed, which a write to its stdin may notice first; the child is stopped."""
+AFTERMATH_SECONDS = 16.0
+"""How long after its end a fault still explains errors: that of a request timing out (``manifests.TIMEOUTS``), on a
+machine that is busy."""
 
 
 class Window(NamedTuple):

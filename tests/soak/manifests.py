@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.soak.backends import Backend
 
-TIMEOUTS = {"connect": "15s", "request": "20s", "max": "60s"}
+TIMEOUTS = {"connect": "10s", "request": "12s", "max": "40s"}
 """Long enough for a busy machine not to be taken for a fault."""
 UNRELATED: tuple[dict[str, Any] | None, ...] = (
     {},

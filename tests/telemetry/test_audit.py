@@ -92,6 +92,17 @@ async def test_each_call_is_a_line(site: Site, backend: ScriptedBackend) -> None
     assert TOKEN not in site.serve.output
 
 
+async def test_a_client_cannot_say_what_is_written_of_it(site: Site, backend: ScriptedBackend) -> None:
+    backend.resource("x:secret")
+    (site.folder / "one.json").write_text(connection("one", backend.url, prefix=""))
+    await site.serve.said("replaced +default/one")
+    await site.client.request("resources/read", {"uri": "x:secret", "name": "harmless"})
+    reference = {"type": "ref/resource", "uri": "x:secret", "name": "harmless"}
+    argument = {"name": "a", "value": ""}
+    await site.client.request("completion/complete", {"ref": reference, "argument": argument, "name": "harmless"})
+    assert [line["target"] for line in await site.audited()] == ["x:secret", "x:secret"]
+
+
 async def test_a_target_is_bounded(site: Site, backend: ScriptedBackend) -> None:
     backend.template("x:{rest}")
     uri = "x:" + "y" * 5000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -114,3 +115,38 @@ async def test_a_stateless_client_s_trace_goes_on_too(proxy: RunningProxy, backe
     seen = backend.calls_of("echo")[-1]
     assert seen.headers["traceparent"] == PARENT
     assert (meta_of(seen) or {})["traceparent"] == PARENT
+
+
+async def test_pipelined_requests_keep_their_traces_apart(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    await proxy.apply(http("one", backend.url))
+    client = await proxy.client()
+    bodies = [b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"one_%s"}}' % each for each in CALLS]
+    lines = "".join(f"{name}: {value}\r\n" for name, value in client.headers(host="localhost").items()).encode()
+    heads = [b"POST /mcp HTTP/1.1\r\n" + lines + b"content-length: %d\r\n" % len(body) for body in bodies]
+    traced, plain = heads[0] + b"traceparent: " + PARENT.encode() + b"\r\n\r\n", heads[1] + b"\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.server.port)
+    writer.write(traced + bodies[0] + plain + bodies[1])
+    async with asyncio.timeout(20):
+        for _ in CALLS:
+            await reader.readuntil(b"}}")
+    writer.close()
+    assert backend.calls_of("echo")[-1].headers["traceparent"] == PARENT
+    assert "traceparent" not in backend.calls_of("bump")[-1].headers
+    assert meta_of(backend.calls_of("bump")[-1]) is None
+
+
+CALLS = ((7, b"echo"), (8, b"bump"))
+
+
+async def test_what_the_proxy_does_for_itself_is_of_no_client_s_trace(
+    proxy: RunningProxy, backend: ScriptedBackend
+) -> None:
+    """The first traced call opens the client's session, whose later requests are others' business."""
+    await called(proxy, backend, {"traceparent": PARENT})
+    traced = [seen.rpc or seen.method for seen in backend.requests if "traceparent" in seen.headers]
+    assert traced == ["tools/call"]
+
+
+async def test_a_state_without_a_parent_hides_no_header(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    seen = await called(proxy, backend, {"tracestate": STATE}, {"traceparent": OTHER})
+    assert seen.headers["traceparent"] == OTHER

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 import typer
 
+from mcp_connections.cli.one_line import printable
 from mcp_connections.mounts.report import CatalogReport, MountReport, RegistryReport, ReloadResult
 from mcp_connections.mounts.spec import ConnectionKey, Rejection
 
@@ -18,16 +19,9 @@ _log = logging.getLogger("mcp_connections")
 def to_terminal(line: str) -> None:
     """For people: plain lines on stdout. A full disk or a reader that went away is no reason to stop serving."""
     try:
-        typer.echo(_printable(line))
+        typer.echo(printable(line))
     except OSError as error:
         _log.warning("stdout cannot be written (%s), so this was not said there: %s", error.strerror, line)
-
-
-def _printable(line: str) -> str:
-    """Names of files may hold anything: line breaks, terminal escapes, bytes that are no text."""
-    if line.isprintable():
-        return line
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 def to_log(line: str) -> None:

@@ -9,6 +9,17 @@ from enum import StrEnum
 
 from pythonjsonlogger.json import JsonFormatter
 
+from mcp_connections.cli.one_line import printable
+
+
+class _OneLine(logging.Formatter):
+    """Text that says one thing a line, whatever a client or backend put into it: nothing it says begins a line of its
+    own, or moves the cursor of a terminal. Tracebacks are ours and keep their lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (as logging calls it)
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
 
 class LogFormat(StrEnum):
     """How a log line looks."""
@@ -52,7 +63,7 @@ def set_up_logging(level: LogLevel, log_format: LogFormat) -> None:
             "{asctime}{levelname}{name}{message}", style="{", rename_fields=fields
         )
     else:
-        formatter = logging.Formatter("{asctime} {levelname:<7} {name}: {message}", style="{")
+        formatter = _OneLine("{asctime} {levelname:<7} {name}: {message}", style="{")
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers = [handler]

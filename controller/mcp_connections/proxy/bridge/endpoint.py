@@ -104,9 +104,9 @@ class BridgeEndpoint:
         if not accepts_streams(headers):
             raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
         session = self._session(headers)
-        queue = session.open_stream()
+        queue, access = session.open_stream(), self.access
         try:
-            await send_stream(queue, receive, send)
+            await send_stream(queue, receive, send, admitted=lambda: self.access == access)
         finally:
             session.close_stream(queue)
 

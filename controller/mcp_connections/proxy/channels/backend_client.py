@@ -224,7 +224,7 @@ def refusal(status: int, where: str, excerpt: str = "") -> ChannelError:
             executed=False,
         )
     if status == 429 or status >= 500:
-        return Unreachable(f"{where}: answered HTTP {status}{said}", executed=status != 429)
+        return Unreachable(f"{where}: answered HTTP {status}", executed=status != 429, quoted=said)
     return ProtocolViolation(f"{where}: answered HTTP {status}{said}; check the URL and the transport", executed=False)
 
 

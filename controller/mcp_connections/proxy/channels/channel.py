@@ -21,13 +21,15 @@ NO_SECRETS: Final = Redactor(())
 
 class ChannelError(Exception):
     """A transport fault. ``reason`` is a Ready reason of the connection's status; the text says what happened
-    to what. ``executed`` is False only where the request provably never reached the backend."""
+    to what. ``executed`` is False only where the request provably never reached the backend. ``quoted`` is what the
+    backend said, at the end of the text: not for other clients than the one it was said to."""
 
     reason = "Unreachable"
 
-    def __init__(self, message: str, *, executed: bool = True) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, executed: bool = True, quoted: str = "") -> None:
+        super().__init__(message + quoted)
         self.executed = executed
+        self.unquoted = message
 
 
 class Unreachable(ChannelError):

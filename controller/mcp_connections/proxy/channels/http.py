@@ -144,7 +144,7 @@ class StreamableHttpChannel(Channel):
         return answer
 
     async def _answer(self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes) -> Envelope:
-        response = await self._post(body, headers + outgoing.get())
+        response = await self._post(body, headers + outgoing())
         if response.streamed:
             return await self._answer_in_stream(response, request_id, on_message)
         if not response.body:
@@ -319,9 +319,12 @@ class StreamableHttpChannel(Channel):
                 executed=False,
             )
         if status == 400:
-            return HandshakeRefused(f"{url} answered HTTP 400{self._excerpt(response)}", executed=False)
+            return HandshakeRefused(f"{url} answered HTTP 400", executed=False, quoted=self._excerpt(response))
+        if status < 500 and status not in _LATER:
+            # The backend is there and does not like this request: no reason to think worse of it for the next one.
+            return ProtocolViolation(f"{url} answered HTTP {status}", quoted=self._excerpt(response))
         # A proxy answers 502, 503 and 504 for a server it may or may not have reached; 429 comes before any work.
-        return Unreachable(f"{url} answered HTTP {status}{self._excerpt(response)}", executed=status != 429)
+        return Unreachable(f"{url} answered HTTP {status}", executed=status != 429, quoted=self._excerpt(response))
 
     def _excerpt(self, response: HttpResponse) -> str:
         text = self.redactor.excerpt(response.body)

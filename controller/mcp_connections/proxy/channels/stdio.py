@@ -132,9 +132,9 @@ class StdioChannel(DuplexChannel):
         code = child.returncode
         if code is None:
             pipe = "stdout" if stdout.closed.done() else "stdin"
-            return Unreachable(f"{self._where}: closed its {pipe} without ending{stderr}")
+            return Unreachable(f"{self._where}: closed its {pipe} without ending", quoted=stderr)
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}{_CODES.get(code, '')}"
-        return Exited(f"{self._where}: {how}{stderr}")
+        return Exited(f"{self._where}: {how}", quoted=stderr)
 
     async def _disconnect(self) -> None:
         if self._supervisor is not None:

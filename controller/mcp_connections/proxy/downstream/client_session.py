@@ -19,6 +19,7 @@ from mcp_connections.proxy.downstream.client_capability import refusal
 from mcp_connections.proxy.downstream.held_subscriptions import HeldSubscriptions
 from mcp_connections.proxy.downstream.outbox import Outbox
 from mcp_connections.proxy.downstream.replica import Replica
+from mcp_connections.proxy.downstream.running_requests import RunningRequests
 from mcp_connections.proxy.registry.registry import Registry
 from mcp_connections.proxy.upstream.session import Asker, Scope
 from mcp_connections.proxy.wire import jsonrpc
@@ -62,7 +63,7 @@ class ClientSession:
         self.capabilities = capabilities
         self.protocol_version = protocol_version
         self.log_level: str | None = None
-        self.running: dict[bytes, asyncio.Task[Any]] = {}
+        self.running = RunningRequests()
         """Requests in progress by the raw JSON of their id."""
         self.last_used = asyncio.get_running_loop().time()
         self._subscriptions: HeldSubscriptions | None = None
@@ -179,8 +180,7 @@ class ClientSession:
     def close(self) -> None:
         """Cancel what runs, end the stream and the sessions with backends (in the background)."""
         self.close_stream()
-        for task in tuple(self.running.values()):
-            task.cancel()
+        self.running.cancel_all()
         if self._subscriptions is not None:
             self._subscriptions.forget()
         for mount in self._registry.mounts:

@@ -182,7 +182,7 @@ class Endpoint:
         )
         task = asyncio.current_task()
         assert task is not None
-        client.running[request_id] = task
+        client.running.add(request_id, task)
         try:
             response = await self._relay.answer(client, method, request_id, message, stream)
         except asyncio.CancelledError:
@@ -192,8 +192,7 @@ class Endpoint:
             await stream.finish(None)
             return
         finally:
-            if client.running.get(request_id) is task:
-                del client.running[request_id]
+            client.running.discard(request_id, task)
         await stream.finish(response)
 
     def _session(self, visit: Visit) -> ClientSession:
@@ -246,9 +245,7 @@ class Endpoint:
     def _notified(self, client: ClientSession, method: str, message: Envelope) -> None:
         if method == "notifications/cancelled":
             params = jsonrpc.members(message.get("params"), method)
-            task = client.running.get(bytes(params.get("requestId", b"")))
-            if task is not None:
-                task.cancel()
+            client.running.cancel(bytes(params.get("requestId", b"")))
         elif method == "notifications/roots/list_changed":
             for mount in self._registry.mounts:
                 mount.notify(client, jsonrpc.encode(message))
@@ -298,7 +295,8 @@ class Endpoint:
             for method, message in requests
             for request_id in [bytes(message["id"])]
         ]
-        client.running.update(running)
+        for request_id, task in running:
+            client.running.add(request_id, task)
         try:
             await asyncio.wait([task for _, task in running])
         except asyncio.CancelledError:
@@ -310,8 +308,7 @@ class Endpoint:
             return []
         finally:
             for request_id, task in running:
-                if client.running.get(request_id) is task:
-                    del client.running[request_id]
+                client.running.discard(request_id, task)
         return [task.result() for _, task in running if not task.cancelled()]
 
     # GET
@@ -321,7 +318,8 @@ class Endpoint:
             raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
         client = self._session(visit)
         queue = client.open_stream()
+        access = self._registry.access
         try:
-            await send_stream(queue, receive, send)
+            await send_stream(queue, receive, send, admitted=lambda: self._registry.access == access)
         finally:
             client.close_stream(queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.types import Receive, Send
 
@@ -12,8 +13,9 @@ from mcp_connections.proxy.server.disconnects import disconnected
 from mcp_connections.proxy.wire.event_stream import PING, encode_event
 
 
-async def send_stream(queue: Outbox, receive: Receive, send: Send) -> None:
-    """Send what is put into ``queue`` until None is, or the client goes. A silent stream is kept open with comments."""
+async def send_stream(queue: Outbox, receive: Receive, send: Send, *, admitted: Callable[[], bool]) -> None:
+    """Send what is put into ``queue`` until None is, or the client goes or has to ask anew because it may not be
+    ``admitted`` any more. A silent stream is kept open with comments."""
     gone = asyncio.create_task(disconnected(receive))
     try:
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
@@ -26,6 +28,9 @@ async def send_stream(queue: Outbox, receive: Receive, send: Send) -> None:
                 if not next_message.done():
                     next_message.cancel()
             if gone.done():
+                return
+            if not admitted():
+                await send({"type": "http.response.body", "body": b""})
                 return
             if next_message.cancelled() or not next_message.done():
                 await send({"type": "http.response.body", "body": PING, "more_body": True})

@@ -296,7 +296,7 @@ class Relay:
 
     async def _relay(self, mount: Mount, method: str, client: Client, message: Envelope, stream: Scope) -> Envelope:
         started = time.perf_counter()
-        target = audit.target_of(message) if self._registry.audits_calls else None
+        target = audit.target_of(method, message) if self._registry.audits_calls else None
         span = self._tracing.begin(method, mount.label, message)
         outcome = "Cancelled"
         try:

@@ -107,7 +107,7 @@ class RequestPolicies:
         try:
             result = await attempt()
         except ChannelError as error:
-            self._last_failure = str(error)
+            self._last_failure = error.unquoted
             if breaker is not None and error.reason in BROKEN:
                 breaker.failed(permit, self._now())
             elif breaker is not None:

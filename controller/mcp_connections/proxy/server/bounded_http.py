@@ -19,7 +19,8 @@ HEAD_SECONDS: Final = 30.0
 
 _HEAD_TOO_LARGE: Final = (431, "Request Header Fields Too Large", f"The head is larger than {MAX_HEAD_BYTES} bytes.")
 _HEAD_TOO_SLOW: Final = (408, "Request Timeout", f"The head did not arrive within {HEAD_SECONDS:g} s.")
-_UPGRADE: Final = re.compile(rb"(?i)\nupgrade:")
+_OTHER_PROTOCOL: Final = (501, "Not Implemented", "This endpoint speaks HTTP/1.1 and changes to no other protocol.")
+_UPGRADE: Final = re.compile(rb"(?im)^upgrade:")
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -31,6 +32,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._without_effect = 0
         """Bytes since something of a request was complete or handed on."""
         self._deadline: asyncio.TimerHandle | None = None
+        self._line = b""
+        """The beginning of a header line whose end has not come yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -43,11 +46,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._without_effect += len(data)
         if self._in_head:
-            data = _without_upgrade(data)
             if self._deadline is None:
                 self._deadline = self.loop.call_later(HEAD_SECONDS, self._refuse, *_HEAD_TOO_SLOW)
-        self._without_effect += len(data)
+            data, self._line = _without_upgrade(self._line + data)
         super().data_received(data)
         if self._without_effect > MAX_HEAD_BYTES:
             self._refuse(*_HEAD_TOO_LARGE)
@@ -56,6 +59,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._in_head = False
         self._without_effect = 0
         self._stop_waiting()
+        if self.parser.should_upgrade():
+            # What follows would be read as another request, though it may be this one's body.
+            self._refuse(*_OTHER_PROTOCOL)
+            return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -83,12 +90,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def _without_upgrade(data: bytes) -> bytes:
-    """The head without an offer of another protocol, which a server may ignore (RFC 9110, section 7.8). httptools takes
-    everything behind such a head for the other protocol and loses the body; the HTTP client of Java offers h2c with
-    every request."""
+def _without_upgrade(data: bytes) -> tuple[bytes, bytes]:
+    """What has come of a head without an offer of another protocol, which a server may ignore (RFC 9110, section 7.8),
+    and the beginning of a line that is not complete. ``data`` begins with a line.
+
+    httptools takes everything behind such a head for the other protocol and loses the body; the HTTP client of Java
+    offers h2c with every request.
+    """
     end = data.find(b"\r\n\r\n")
-    head = data if end < 0 else data[:end]
-    if b"\nupgrade:" not in head.lower():
-        return data
-    return _UPGRADE.sub(b"\nignored:", head) + data[len(head) :]
+    if end < 0:
+        complete = data.rfind(b"\n") + 1
+        return _UPGRADE.sub(b"ignored:", data[:complete]), data[complete:]
+    return _UPGRADE.sub(b"ignored:", data[:end]) + data[end:], b""

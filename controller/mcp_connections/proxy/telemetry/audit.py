@@ -21,15 +21,15 @@ LONGEST: Final = 256
 _log = logging.getLogger(LOGGER)
 _log.setLevel(logging.INFO)
 
-_MEMBERS: Final = ("name", "uri", "ref")
+_MEMBERS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "completion/complete": "ref"}
 
 
-def target_of(message: Envelope) -> str:
+def target_of(method: str, message: Envelope) -> str:
     """What a request is for, by the backend's own name: a tool, a prompt, a URI, what is completed."""
-    params = jsonrpc.members(message.get("params"), "audit")
-    value = next((jsonrpc.decode_any(params[each]) for each in _MEMBERS if each in params), "")
+    params = jsonrpc.members(message.get("params"), method)
+    value = jsonrpc.decode_any(params[_MEMBERS[method]])
     if isinstance(value, dict):
-        value = value.get("name", value.get("uri", ""))
+        value = value.get("uri" if value.get("type") == "ref/resource" else "name", "")
     return str(value)[:LONGEST]
 
 

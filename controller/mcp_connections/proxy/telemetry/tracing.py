@@ -19,7 +19,7 @@ from mcp_connections import __version__
 from mcp_connections.proxy.telemetry.metrics import OK
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.jsonrpc import Envelope
-from mcp_connections.proxy.wire.trace_context import MEMBERS, TRACEPARENT, incoming, outgoing
+from mcp_connections.proxy.wire.trace_context import MEMBERS, TRACEPARENT, incoming, send_with
 
 _TARGETS: Final = {
     "tools/call": ("name", "gen_ai.tool.name"),
@@ -40,9 +40,10 @@ class CallSpan:
         self._span = span
 
     @property
-    def trace_id(self) -> str:
-        """In hexadecimal digits."""
-        return trace.format_trace_id(self._span.get_span_context().trace_id)
+    def trace_id(self) -> str | None:
+        """In hexadecimal digits; None where there is no trace after all."""
+        context = self._span.get_span_context()
+        return trace.format_trace_id(context.trace_id) if context.is_valid else None
 
     def end(self, outcome: str) -> None:
         """The request ended so (one of ``metrics.OUTCOMES``)."""
@@ -73,7 +74,9 @@ class Tracing:
         except jsonrpc.DecodeError:
             return None  # what it means is the backend's to say
         carried = _carrier(meta)
-        context = _PROPAGATOR.extract(carried or headers or {})
+        context = _PROPAGATOR.extract(carried)
+        if headers is not None and not trace.get_current_span(context).get_span_context().is_valid:
+            context = _PROPAGATOR.extract(headers)
         span = self._tracer.start_span(
             self._name(method, members),
             context=context,
@@ -83,7 +86,7 @@ class Tracing:
         context_out: dict[str, str] = {}
         _PROPAGATOR.inject(context_out, trace.set_span_in_context(span, context))
         if context_out:
-            outgoing.set("".join(f"{name}: {value}\r\n" for name, value in context_out.items()).encode("ascii"))
+            send_with("".join(f"{name}: {value}\r\n" for name, value in context_out.items()).encode("ascii"))
             if self._records or not carried:  # else it says so already, in its client's words
                 for name in MEMBERS:
                     meta.pop(name, None)
@@ -108,10 +111,10 @@ class Tracing:
 
 
 def _carrier(meta: dict[str, Raw]) -> dict[str, str]:
-    """What ``_meta`` says of a trace; anything but text says nothing."""
+    """What ``_meta`` says of a trace; anything but text says nothing, and nor does a state without a parent."""
     found: dict[str, str] = {}
     for name in MEMBERS:
         value = jsonrpc.decode_any(meta[name]) if name in meta else None
         if isinstance(value, str):
             found[name] = value
-    return found
+    return found if TRACEPARENT in found else {}

@@ -139,13 +139,14 @@ class ListenStream:
         await until_gone(receive, lambda: self._write(send))
 
     async def _write(self, send: Send) -> None:
+        access = self._registry.access
         while True:
             try:
                 async with asyncio.timeout(SILENCE_SECONDS):
                     event = await self._queue.get()
             except TimeoutError:
                 event = PING
-            if event is None:
+            if event is None or self._registry.access != access:  # who may come in has changed: to be asked anew
                 meta = jsonrpc.encode({META_SUBSCRIPTION: Raw(self._request_id)})
                 result = b'{"resultType":"complete","_meta":%s}' % meta
                 await send(
