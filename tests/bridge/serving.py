@@ -24,8 +24,8 @@ async def bridged(
     environment = {**os.environ, **(env or {})}
     program = Program(label=f"team/{name}", command=command, environment=environment, secrets=secrets)
     endpoint = BridgeEndpoint(program, Access(method="bearer", bearer_token=TOKEN), bind="127.0.0.1")
-    async with serving(endpoint) as server:
-        try:
+    try:
+        async with serving(endpoint) as server:
             yield MountSpec(
                 connection=key(name),
                 fingerprint="1",
@@ -35,6 +35,6 @@ async def bridged(
                 ),
                 **fields,
             )
-        finally:
             endpoint.close_streams()
-            await endpoint.aclose()
+    finally:
+        await endpoint.aclose()

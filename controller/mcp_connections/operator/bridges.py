@@ -38,6 +38,8 @@ class Bridged:
     desired: DesiredMounts
     """Without any command to run."""
     pods: Mapping[ConnectionKey, PodStatus] = field(default_factory=dict)
+    refused: Mapping[ConnectionKey, str] = field(default_factory=dict)
+    """Why the API server, or who has a name already, keeps a bridge from being made."""
 
 
 class Bridges:
@@ -75,6 +77,7 @@ class Bridges:
         return Bridged(
             desired=_bridged(desired, connections, tokens, refused),
             pods={key: by_name[key.name] for key in connections if key.name in by_name},
+            refused=refused,
         )
 
     async def _live(self, namespace: str) -> tuple[dict[Place, Object], list[Object]]:

@@ -85,6 +85,7 @@ class ProxyReconciler:
         self._now = now
         self._scene: _Scene | None = None
         self._errors: dict[str, str] = {}
+        self._refused_bridges: Mapping[ConnectionKey, str] = {}
         self._refusal = ""
 
     async def full_pass(self) -> Outcome:
@@ -111,6 +112,7 @@ class ProxyReconciler:
         in_force = rejection is None and not facts.is_deleting
         bridged = await self._bridges.stage(facts, desired, in_force=in_force)
         desired = bridged.desired
+        self._log_refused_bridges(bridged.refused)
         if facts.proxy is not None and in_force:
             try:
                 token = await self._applier.apply(facts.proxy, desired)
@@ -182,6 +184,12 @@ class ProxyReconciler:
         if refusal and refusal != self._refusal:
             log.warning("McpProxy %s: %s", self._key, refusal)
         self._refusal = refusal
+
+    def _log_refused_bridges(self, refused: Mapping[ConnectionKey, str]) -> None:
+        for key, refusal in refused.items():
+            if self._refused_bridges.get(key) != refusal:
+                log.warning("McpConnection %s: %s", key, refusal)
+        self._refused_bridges = refused
 
     def _log_errors(self, answers: Sequence[Answer]) -> None:
         """Once for each change, not once for each look."""

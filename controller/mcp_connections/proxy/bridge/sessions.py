@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcp_connections.proxy.bridge.program import Passage, Program
-from mcp_connections.proxy.channels.channel import ChannelError
+from mcp_connections.proxy.channels.channel import ChannelError, Unreachable
 from mcp_connections.proxy.downstream.outbox import Outbox
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.wire import jsonrpc
@@ -96,6 +96,7 @@ class SessionTable:
         self._ending: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._opening = 0
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -117,8 +118,10 @@ class SessionTable:
         """
         self._opening += 1
         try:
+            self._refuse_if_closed()
             await session.passage.connect()
             answer = await initialize()
+            self._refuse_if_closed()
         except BaseException:
             self._end(session)
             raise
@@ -131,6 +134,10 @@ class SessionTable:
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
         return answer
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Unreachable("the bridge is being stopped", executed=False)
 
     def get(self, session_id: str) -> Session | None:
         """The session with this id, marked as used now."""
@@ -154,7 +161,8 @@ class SessionTable:
             session.close_stream()
 
     async def aclose(self) -> None:
-        """End all sessions and return once no process is left."""
+        """End all sessions and return once no process is left. No other one is started after that."""
+        self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
         for session in tuple(self._sessions.values()):

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Raw
 
 from mcp_connections.proxy.bridge.program import Program, SharedPassage
-from mcp_connections.proxy.channels.channel import ChannelError, unsent
+from mcp_connections.proxy.channels.channel import ChannelError, Unreachable, unsent
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.eras import META_SUBSCRIPTION
@@ -35,6 +35,7 @@ class SharedProgram:
         self._subscribers: dict[int, tuple[Scope, bytes]] = {}
         """Who listens, and under which id of its own, by the id that the process knows."""
         self._busy = 0
+        self._closed = False
         self._idle: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -62,7 +63,8 @@ class SharedProgram:
             self._finish()
 
     async def aclose(self) -> None:
-        """End the process; returns once it is gone."""
+        """End the process; returns once it is gone. No other one is started after that."""
+        self._closed = True
         self._stop()
         while self._ending:
             await asyncio.wait(set(self._ending))
@@ -72,9 +74,12 @@ class SharedProgram:
             if self._passage is None or self._passage.fault is not None:
                 passage = self._program.shared_passage(self)
                 try:
+                    self._refuse_if_closed()
                     await passage.connect()
-                except ChannelError as error:
-                    raise unsent(error) from None
+                    self._refuse_if_closed()
+                except BaseException as error:
+                    self._end(passage)
+                    raise unsent(error) if isinstance(error, ChannelError) else error from None
                 self._passage = passage
             return self._passage
 
@@ -86,7 +91,7 @@ class SharedProgram:
 
     def _finish(self) -> None:
         self._busy -= 1
-        if self._busy == 0:
+        if self._busy == 0 and not self._closed:
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._stop)
 
     def _stop(self) -> None:
@@ -95,9 +100,16 @@ class SharedProgram:
             self._idle = None
         passage, self._passage = self._passage, None
         if passage is not None:
-            task = asyncio.create_task(passage.aclose(), name="end of the shared process")
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._end(passage)
+
+    def _end(self, passage: SharedPassage) -> None:
+        task = asyncio.create_task(passage.aclose(), name="end of the shared process")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Unreachable("the bridge is being stopped", executed=False)
 
     # UpstreamEvents
 
