@@ -11,23 +11,29 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from mcp_connections.operator.bridge_workload import token_secret_name
 from mcp_connections.operator.cluster import (
     CONNECTION,
     DEPLOYMENT,
     EVENT,
+    NETWORK_POLICY,
     POD,
     PROXY,
     SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
     Cluster,
     Kind,
     Object,
 )
+from mcp_connections.operator.labels import bridge_name
 from tests.cluster.control_plane import ControlPlane
 from tests.operator.rbac import RELEASE, granted
-from tests.operator.world import condition, connection, proxy
+from tests.operator.world import condition, connection, proxy, stdio
 
 SOURCE = f"{RELEASE}-proxy-default"
 """The ConfigMap that the chart has the default McpProxy made of."""
+BRIDGE_KINDS = (SERVICE_ACCOUNT, SERVICE, NETWORK_POLICY, DEPLOYMENT)
 LONGEST = 90.0
 """Seconds that a consequence may take on a busy machine."""
 LOOK = 0.05
@@ -183,6 +189,33 @@ class DeletedDeploymentComesBack(Observable):
 
     async def holds(self, bench: Bench) -> bool:
         return bool(await bench.get(DEPLOYMENT, "mcp-proxy-default"))
+
+
+class BridgeIsMade(Observable):
+    async def act(self, bench: Bench) -> None:
+        await bench.apply(proxy("runs", stdio={"allowed": True}), command(f"command{self.turn}"))
+
+    async def holds(self, bench: Bench) -> bool:
+        return bool(await bench.get(DEPLOYMENT, bridge_name(f"command{self.turn}")))
+
+
+class BridgeIsTakenAway(Observable):
+    async def act(self, bench: Bench) -> None:
+        made = BridgeIsMade()
+        made.turn = self.turn
+        await made.act(bench)
+        await until(lambda: made.holds(bench))
+        await bench.apply(command(f"command{self.turn}", enabled=False))
+
+    async def holds(self, bench: Bench) -> bool:
+        name = f"command{self.turn}"
+        left = [await bench.get(kind, bridge_name(name)) for kind in BRIDGE_KINDS]
+        return not any((*left, await bench.get(SECRET, token_secret_name(name))))
+
+
+def command(name: str, **spec: Any) -> dict[str, Any]:
+    """A stdio connection of the proxy ``runs``."""
+    return stdio(name, "server", spec={"proxyRef": {"name": "runs"}, **spec})
 
 
 class NewPodIsSeen(Observable):

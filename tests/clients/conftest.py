@@ -28,6 +28,6 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         handshake = await stack.enter_async_context(FeatureHttp("handshake").serving())
         stateless = await stack.enter_async_context(FeatureHttp("stateless").serving())
         proxy = await stack.enter_async_context(running_proxy())
-        site = Site(proxy, handshake, stateless, tmp_path)
+        site = Site(proxy, handshake, stateless, {}, tmp_path)
         await site.mount()
         yield site

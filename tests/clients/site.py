@@ -1,11 +1,13 @@
-"""Four backends behind one proxy: two eras, two transports, each under a prefix of its own."""
+"""Four backends behind one proxy: two eras, two transports, each under a prefix of its own. And two more on demand."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mcp_connections.mounts.spec import MountSpec
 from tests.clients.feature_http import FeatureHttp
 from tests.clients.features import Message
 from tests.clients.stateless_client import StatelessClient
@@ -18,6 +20,8 @@ BACKENDS = ("hh", "hs", "sh", "ss")
 """Era, then transport: handshake or stateless, over HTTP or stdio."""
 HANDSHAKE = ("hh", "hs")
 STATELESS = ("sh", "ss")
+BRIDGED = ("hb", "sb")
+"""Era; over stdio behind a bridge."""
 ALL = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}}
 ROOTS = [{"uri": "file:///home/me", "name": "home"}]
 SAMPLED = {
@@ -31,9 +35,18 @@ SAMPLED = {
 class Site:
     """The proxy, its backends, and clients that can answer everything."""
 
-    def __init__(self, proxy: RunningProxy, handshake: FeatureHttp, stateless: FeatureHttp, folder: Path) -> None:
+    def __init__(
+        self,
+        proxy: RunningProxy,
+        handshake: FeatureHttp,
+        stateless: FeatureHttp,
+        bridged: Mapping[str, MountSpec],
+        folder: Path,
+    ) -> None:
+        """``bridged``: mounts of those behind a bridge, none of which is mounted unless asked for."""
         self.proxy = proxy
         self.http = {"hh": handshake, "sh": stateless}
+        self._bridged = bridged
         self._folder = folder
         self._round = 0
 
@@ -48,10 +61,11 @@ class Site:
     def _spec(self, prefix: str) -> Any:
         if prefix in self.http:
             return http(prefix, self.http[prefix].url, fingerprint=str(self._round))
-        era = "handshake" if prefix == "hs" else "stateless"
-        command = (sys.executable, "-m", "tests.clients.feature_stdio", era, str(self._folder / prefix))
-        env = {"PYTHONPATH": str(ROOT)}
-        return stdio(prefix, *command, env=env, fingerprint=str(self._round))
+        if prefix in self._bridged:
+            return self._bridged[prefix].model_copy(update={"fingerprint": str(self._round)})
+        return stdio(
+            prefix, *program(prefix, self._folder), env={"PYTHONPATH": str(ROOT)}, fingerprint=str(self._round)
+        )
 
     def stateless_client(self, **settings: Any) -> StatelessClient:
         """A client of 2026-07-28 that can be asked everything, unless told otherwise."""
@@ -64,6 +78,12 @@ class Site:
             {"sampling/createMessage": sampled, "elicitation/create": elicited, "roots/list": listed_roots}
         )
         return client
+
+
+def program(prefix: str, folder: Path) -> tuple[str, ...]:
+    """The command of a backend over stdio."""
+    era = "handshake" if prefix in ("hs", "hb") else "stateless"
+    return (sys.executable, "-m", "tests.clients.feature_stdio", era, str(folder / prefix))
 
 
 async def sampled(message: Message) -> Message:

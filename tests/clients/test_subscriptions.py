@@ -107,7 +107,7 @@ async def test_changes_of_lists_reach_clients_of_both_eras(site: Site, backend: 
     async with stateless.listening("l", **everything) as listening:
         assert await listening.acknowledged() == everything
         await control_session_listens(site, backend)
-        await (handshake if backend == "hs" else stateless).call(f"{backend}_add")
+        await (handshake if backend in ("hs", "hb") else stateless).call(f"{backend}_add")
         for kind in LISTS:
             await handshake.hear(f"notifications/{kind}/list_changed")
             message = await listening.hear(f"notifications/{kind}/list_changed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.e2e.pods import pod
-from tests.operator.rbac import RULES
+from tests.operator.rbac import granted
 
 NAME = "operator"
 RBAC = "rbac.authorization.k8s.io"
@@ -28,9 +28,10 @@ def operator_objects(namespace: str, image: str) -> list[dict[str, Any]]:
         automountServiceAccountToken=True,
         volumes=[{"name": "tmp", "emptyDir": {}}],
     )
+    rules = [rule for each in granted(namespace) if each["kind"] == "Role" for rule in each["rules"]]
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}},
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": NAME}, "rules": RULES},
+        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": NAME}, "rules": rules},
         {
             "apiVersion": f"{RBAC}/v1",
             "kind": "RoleBinding",

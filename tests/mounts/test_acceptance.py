@@ -75,10 +75,12 @@ def test_a_folder_refuses_commands_where_its_proxy_says_so(stdio: dict[str, bool
     assert reasons(desired) == ({"a": "StdioNotAllowed"} if refused else {})
 
 
-def test_a_command_never_runs_in_the_proxys_pod() -> None:
-    allowing = proxy(stdio={"allowed": True})
+def test_a_cluster_runs_commands_where_the_proxy_allows_it() -> None:
+    pod = {"stdio": {"command": ["server"], "image": "server:1", "resources": {"limits": {"memory": "1Gi"}}}}
+    connections = [connection("a", **STDIO), connection("b", age=1, transport=pod)]
 
-    assert reasons(desired_mounts(allowing, [connection("a", **STDIO)], {}, "Cluster")) == {"a": "NotImplemented"}
+    assert reasons(desired_mounts(proxy(stdio={"allowed": True}), connections, {}, "Cluster")) == {}
+    assert reasons(desired_mounts(proxy(), connections, {}, "Cluster")) == dict.fromkeys("ab", "StdioNotAllowed")
 
 
 def test_what_cannot_be_read_is_rejected_with_its_fields() -> None:

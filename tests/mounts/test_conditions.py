@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_connections.api.connection import McpConnection
-from mcp_connections.api.connection_status import McpConnectionStatus
+from mcp_connections.api.connection_status import McpConnectionStatus, PodStatus
 from mcp_connections.api.proxy import McpProxyStatus
 from mcp_connections.api.reasons import ProxyReason, Reason
 from mcp_connections.mounts.acceptance import ProxyRejection
@@ -18,7 +18,7 @@ from mcp_connections.mounts.conditions import connection_status, connection_stat
 from mcp_connections.mounts.desire import desired_mounts
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.report import CatalogNote, CatalogReport, RegistryReport, RetiredMount, ServerReport
-from mcp_connections.mounts.spec import DesiredMounts, MountSpec
+from mcp_connections.mounts.spec import DesiredMounts, HttpServer, MountSpec
 from tests.mounts.resources import (
     at,
     conditions_of,
@@ -111,6 +111,24 @@ def test_the_body_of_a_mount_that_is_down() -> None:
     assert messages_of(body)["Ready"] == "Connection refused."
     assert (body["lastError"], body["nextRetry"]) == ("Connection refused.", "2026-01-01T00:00:20Z")
     assert "server" not in body
+
+
+def test_the_pod_of_a_command_is_shown_and_what_keeps_it_from_running_is_said() -> None:
+    server = HttpServer(url="http://mcp-bridge-a.default.svc:8000/mcp", bridged=True)
+    spec = SPEC.model_copy(update={"server": server})
+    desired = DESIRED.model_copy(update={"mounts": (spec,)})
+    trouble = PodStatus(name="a-1", restarts=2, message="ImagePullBackOff: the image 'x' cannot be pulled")
+
+    def body(pod: PodStatus) -> dict[str, Any]:
+        seen = Observation(desired, [report(failing(spec, "Unreachable", "Refused"))], pods={key("a"): pod})
+        return connection_status_in(seen, connection("a"), None, at(100))
+
+    told = body(trouble)
+    assert messages_of(told)["Ready"] == "Refused; its pod a-1: ImagePullBackOff: the image 'x' cannot be pulled"
+    assert told["pod"] == {"name": "a-1", "ready": False, "restarts": 2, "message": trouble.message}
+    assert (told["mount"]["transport"], "url" in told["mount"]) == ("stdio", False)
+    assert messages_of(body(PodStatus(message="exceeded quota")))["Ready"] == "Refused; its pod: exceeded quota"
+    assert messages_of(body(PodStatus(name="a-1", ready=True)))["Ready"] == "Refused"
 
 
 def test_without_any_report() -> None:

@@ -2,7 +2,8 @@
 
 It goes by what the operator rendered, and by nothing else: the Deployment's pod template becomes Pod objects with ports
 of this machine in place of the container's, the container's command becomes a process, Secret volumes become folders
-that are swapped the way a kubelet does it, probes decide what the pod's status says, deletion becomes SIGTERM.
+that are swapped the way a kubelet does it, probes decide what the pod's status says, deletion becomes SIGTERM, and the
+names of Services lead to ready pods.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ SYNC = 0.1
 """Seconds between two rounds over the namespace."""
 RESTART_PAUSE = 1.0
 """Seconds from one start of a container to the next."""
+UNPULLABLE = "unpullable"
+"""An image of this name cannot be had."""
 NODE = "test-node"
 HASH_LABEL = "pod-template-hash"
 SOURCE_ROOT = Path(__file__).parents[2] / "controller"
+SERVICE_NAMES = Path(__file__).with_name("service_names")
+"""Goes before everything else on the path of a proxy's Python: it looks up Services in a file."""
 
 
 @dataclass
@@ -48,15 +53,26 @@ class Pod:
     process: asyncio.subprocess.Process | None = None
     leash: Leash | None = None
     restarts: int = 0
+    exits: list[int] = field(default_factory=list)
     start_after: float = 0.0
     ready: bool | None = None
     volumes: dict[str, str] = field(default_factory=dict)
 
     @property
     def container(self) -> dict[str, Any]:
-        """The proxy's own container. Others do not run here."""
+        """The pod's own container. Others do not run here."""
         containers: list[dict[str, Any]] = self.body["spec"]["containers"]
-        return next(each for each in containers if each["name"] == "proxy")
+        return next(each for each in containers if each["name"] in ("proxy", "bridge"))
+
+    @property
+    def is_proxy(self) -> bool:
+        """Whether clients connect to it."""
+        return bool(self.container["name"] == "proxy")
+
+    @property
+    def can_start(self) -> bool:
+        """Whether its image can be had."""
+        return bool(self.container["image"] != UNPULLABLE)
 
     def port(self, name: str) -> int:
         """The port of this machine that stands for the container's port ``name``."""
@@ -83,6 +99,7 @@ class Kubelet:
         self._refresh = refresh
         self._refreshed: dict[str, float] = {}
         self._ports: dict[str, dict[int, int]] = {}
+        self._services: dict[str, dict[str, int]] = {}
         self._task: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
@@ -110,8 +127,13 @@ class Kubelet:
 
     @property
     def ready_pods(self) -> list[Pod]:
-        """Pods that passed their readiness probe, by name."""
-        return sorted((pod for pod in self.pods.values() if pod.ready), key=lambda pod: pod.name)
+        """Pods of proxies that passed their readiness probe, by name."""
+        return sorted((pod for pod in self.pods.values() if pod.ready and pod.is_proxy), key=lambda pod: pod.name)
+
+    @property
+    def bridges(self) -> list[Pod]:
+        """Pods of stdio connections, ready or not, by name."""
+        return sorted((pod for pod in self.pods.values() if not pod.is_proxy), key=lambda pod: pod.name)
 
     async def _run(self) -> None:
         while True:
@@ -134,6 +156,26 @@ class Kubelet:
                 await self._core.delete_namespaced_pod(pod["metadata"]["name"], self._namespace)
         for body in pods:
             await self._run_pod(body)
+        self._name_services((await self._raw(self._core.list_namespaced_service))["items"])
+
+    def _name_services(self, services: list[dict[str, Any]]) -> None:
+        """Where the ports of Services lead, for the pods' own look-ups."""
+        ports: dict[str, dict[str, int]] = {}
+        for service in services:
+            selector = (service["spec"].get("selector") or {"nothing": "selected"}).items()
+            ready = [
+                pod for pod in self.pods.values() if pod.ready and selector <= pod.body["metadata"]["labels"].items()
+            ]
+            host = f"{service['metadata']['name']}.{self._namespace}.svc"
+            ports[host] = {
+                str(port["port"]): pod.port(port["targetPort"]) for pod in ready for port in service["spec"]["ports"]
+            }
+        if ports != self._services:
+            self._services = ports
+            self._folder.mkdir(parents=True, exist_ok=True)
+            draft = self._folder / "services.new"
+            draft.write_text(json.dumps(ports))
+            draft.replace(self._folder / "services.json")
 
     async def _scale(self, deployment: dict[str, Any], pods: list[dict[str, Any]]) -> None:
         template = deployment["spec"]["template"]
@@ -146,6 +188,16 @@ class Kubelet:
         ]
         current = [pod for pod in owned if pod["metadata"]["labels"].get(HASH_LABEL) == digest]
         wanted = deployment["spec"]["replicas"]
+        if deployment["spec"]["strategy"]["type"] == "Recreate" and len(current) < len(owned):
+            for pod in owned:
+                await self._core.delete_namespaced_pod(pod["metadata"]["name"], self._namespace)
+            return
+        if deployment["spec"]["strategy"]["type"] == "Recreate" and any(
+            pod["metadata"].get("ownerReferences", [{}])[0].get("uid") == deployment["metadata"]["uid"]
+            for pod in pods
+            if pod not in owned
+        ):
+            return
         for _ in range(wanted - len(current)):
             await self._create(deployment, template, digest)
         surplus = current[wanted:]
@@ -192,6 +244,9 @@ class Kubelet:
             pod = self.pods[name] = Pod(name=name, body=body, folder=self._folder / name)
         await self._refresh_volumes(pod)
         now = asyncio.get_running_loop().time()
+        if not pod.can_start:
+            await self._tell(pod, ready=False)
+            return
         if (pod.process is None or pod.process.returncode is not None) and now >= pod.start_after:
             pod.start_after = now + RESTART_PAUSE
             await self._start(pod)
@@ -200,12 +255,22 @@ class Kubelet:
     async def _start(self, pod: Pod) -> None:
         container = pod.container
         command = [*container["command"], *container.get("args", ())]
-        command = [_outside(part, pod.volumes) for part in command]
+        own = command.index("--") if "--" in command else len(command)
         ports = {str(before): str(now) for before, now in self._ports[pod.name].items()}
-        command = [ports.get(part, part) for part in command]
+        command = [
+            *(_outside(ports.get(part, part), pod.volumes) for part in command[:own]),
+            *(part.replace("$$", "$") for part in command[own:]),
+        ]
         assert command[0] == "mcp-connections", command
+        try:
+            environment = await self._environment(pod)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return  # CreateContainerConfigError: the kubelet tries again
         if pod.process is not None:
             pod.restarts += 1
+            pod.exits.append(pod.process.returncode or 0)
         pod.ready = None
         with pod.log.open("ab") as log:
             pod.process = await asyncio.create_subprocess_exec(
@@ -215,9 +280,10 @@ class Kubelet:
                 stderr=log,
                 env={
                     "PATH": os.environ["PATH"],
-                    "PYTHONPATH": str(SOURCE_ROOT),
+                    "PYTHONPATH": f"{SERVICE_NAMES}:{SOURCE_ROOT}" if pod.is_proxy else str(SOURCE_ROOT),
+                    "TEST_SERVICES": str(self._folder / "services.json"),
                     "HOME": str(pod.folder),
-                    **_environment(container),
+                    **environment,
                 },
                 start_new_session=True,
             )
@@ -232,14 +298,30 @@ class Kubelet:
                 ready = response.status == 200
         except (aiohttp.ClientError, TimeoutError):
             ready = False
+        await self._tell(pod, ready=ready)
+
+    async def _tell(self, pod: Pod, *, ready: bool) -> None:
         if ready == pod.ready:
             return
         pod.ready = ready
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        container: dict[str, Any] = {
+            "name": pod.container["name"],
+            "image": pod.container["image"],
+            "imageID": "",
+            "ready": ready,
+            "restartCount": pod.restarts,
+            "state": (
+                {"running": {"startedAt": moment}} if pod.can_start else {"waiting": {"reason": "ImagePullBackOff"}}
+            ),
+        }
+        if pod.exits:
+            container["lastState"] = {"terminated": {"exitCode": pod.exits[-1] & 255, "reason": "Error"}}
         status = {
-            "phase": "Running",
+            "phase": "Running" if pod.can_start else "Pending",
             "podIP": "127.0.0.1",
             "podIPs": [{"ip": "127.0.0.1"}],
+            "containerStatuses": [container],
             "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": moment}],
         }
         await self._core.patch_namespaced_pod_status(pod.name, self._namespace, {"status": status})
@@ -273,6 +355,23 @@ class Kubelet:
                 raise
             files |= {key: base64.b64decode(value) for key, value in (secret.data or {}).items()}
         return files
+
+    async def _environment(self, pod: Pod) -> dict[str, str]:
+        """The container's own variables. Every pod of this kubelet has the address 127.0.0.1."""
+        environment = {}
+        for variable in pod.container.get("env", ()):
+            source = variable.get("valueFrom", {})
+            if "secretKeyRef" in source:
+                ref = source["secretKeyRef"]
+                secret = await self._core.read_namespaced_secret(ref["name"], self._namespace)
+                value = base64.b64decode(secret.data[ref["key"]]).decode()
+            elif source:
+                assert source == {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}, variable
+                value = "127.0.0.1"
+            else:
+                value = _outside(variable.get("value", "").replace("$$", "$"), pod.volumes)
+            environment[variable["name"]] = value
+        return environment
 
     async def _terminate(self, name: str, pod: Pod | None, grace: float) -> None:
         if pod is not None:
@@ -335,13 +434,3 @@ def _swap(folder: Path, files: dict[str, bytes]) -> None:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         return int(holder.getsockname()[1])
-
-
-def _environment(container: dict[str, Any]) -> dict[str, str]:
-    """The container's own variables. Every pod of this kubelet has the address 127.0.0.1."""
-    environment = {}
-    for variable in container.get("env", ()):
-        source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-        assert source in (None, "status.podIP"), variable
-        environment[variable["name"]] = "127.0.0.1" if source else variable["value"]
-    return environment

@@ -9,9 +9,10 @@ import pytest
 
 from mcp_connections.api.parsing import parse_proxy
 from mcp_connections.api.proxy import McpProxy
-from mcp_connections.operator.applying import Applier, Refused
+from mcp_connections.operator.applying import Applier
 from mcp_connections.operator.cluster import DEPLOYMENT, PROXY, SECRET, SERVICE, Cluster, Kind, Object
 from mcp_connections.operator.mount_secrets import part_key, unpack
+from mcp_connections.operator.owned_objects import Refused
 from tests.operator.resources import desired
 from tests.operator.world import proxy
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from pathlib import Path
 
-from mcp_connections.operator.cluster import CONNECTION, DEPLOYMENT, EVENT, POD, PROXY, SECRET, SERVICE, SERVICE_ACCOUNT
+from mcp_connections.operator.cluster import (
+    CONNECTION,
+    DEPLOYMENT,
+    EVENT,
+    NETWORK_POLICY,
+    POD,
+    PROXY,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+)
 from mcp_connections.operator.workers import RESYNC
 from tests.operator.backend import Backend
-from tests.operator.world import World, connection, proxy
+from tests.operator.world import World, connection, proxy, stdio
 
-KINDS = (CONNECTION, PROXY, DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, SECRET, POD, EVENT)
+KINDS = (CONNECTION, PROXY, DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, NETWORK_POLICY, SECRET, POD, EVENT)
+ECHO = (sys.executable, str(Path(__file__).parents[1] / "cli" / "echo_backend.py"))
 
 
 async def versions(world: World) -> dict[tuple[str, str], str]:
@@ -24,12 +37,13 @@ async def versions(world: World) -> dict[tuple[str, str], str]:
 async def test_nothing_is_written_while_nothing_changes(world: World, backend: Backend) -> None:
     names = ["one", "two", "three"]
     await world.apply(
-        proxy(),
+        proxy(stdio={"allowed": True}),
+        stdio("command", *ECHO, env=[{"name": "EMPTY", "value": ""}]),
         *(connection(name, backend.url) for name in names),
         connection("off", backend.url, enabled=False),
         connection("z-clash", backend.url, prefix="one"),
     )
-    for name in names:
+    for name in (*names, "command"):
         await world.until_ready(name)
     await world.until_programmed()
     await world.patch("three", {"metadata": {"edited": "once"}})

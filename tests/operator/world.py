@@ -10,8 +10,23 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from fastmcp import Client
+from fastmcp.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
 
-from mcp_connections.operator.cluster import CONNECTION, PROXY, Cluster, Kind, Object
+from mcp_connections.operator.cluster import (
+    CONNECTION,
+    DEPLOYMENT,
+    NETWORK_POLICY,
+    POD,
+    PROXY,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    Cluster,
+    Kind,
+    Object,
+)
+from mcp_connections.operator.labels import bridge_name
 from tests.cluster.control_plane import ControlPlane
 from tests.operator.kubelet import Kubelet
 from tests.operator.operator_process import OperatorProcess
@@ -133,6 +148,56 @@ class World:
         async with Client(await self.endpoint(), timeout=TIMEOUT) as client:
             return (await client.call_tool(tool, arguments)).data
 
+    async def call_text(self, tool: str, **arguments: Any) -> str:
+        """The text that a client gets for a call."""
+        async with Client(await self.endpoint(), timeout=TIMEOUT) as client:
+            block: Any = (await client.call_tool(tool, arguments)).content[0]
+            return str(block.text)
+
+    async def until_call(self, tool: str, holds: Callable[[str], bool]) -> str:
+        """Call until ``holds`` of the answer; failures on the way there do not count."""
+        last = "nothing"
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                while True:
+                    try:
+                        last = await self.call_text(tool)
+                    except (ToolError, MCPError) as error:
+                        last = str(error)
+                    else:
+                        if holds(last):
+                            return last
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
+            raise AssertionError(f"{tool} answers: {last}\n{self.logs()}") from None
+
+    async def until_tools(self, names: list[str]) -> None:
+        """Wait until a client sees exactly these tools."""
+        last: list[str] = []
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                while (last := await self.tools()) != names:
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
+            raise AssertionError(f"the tools are {last}\n{self.logs()}") from None
+
+    async def until_no_bridge(self, connection: str) -> None:
+        """Wait until nothing is left of the pod of a stdio connection and of what belongs to it."""
+        name = bridge_name(connection)
+        kinds = (SECRET, SERVICE_ACCOUNT, SERVICE, NETWORK_POLICY, DEPLOYMENT, POD)
+        left: list[str] = []
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                while True:
+                    lists = [await self.cluster.list_all(kind, self.namespace) for kind in kinds]
+                    names = [obj["metadata"]["name"] for objects in lists for obj in objects]
+                    left = [each for each in names if each.startswith(name)]
+                    if not left:
+                        return
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
+            raise AssertionError(f"still there: {left}\n{self.logs()}") from None
+
     def logs(self) -> str:
         """What operator and pods wrote last."""
         files = [self.operator.log, *(pod.log for pod in self.kubelet.pods.values())]
@@ -153,6 +218,13 @@ def connection(name: str, url: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"transport": {"http": http}, **spec},
     }
+
+
+def stdio(name: str, *command: str, env: list[dict[str, Any]] | None = None, **fields: Any) -> dict[str, Any]:
+    """A stdio connection."""
+    manifest = connection(name, "", **fields.pop("spec", {}))
+    manifest["spec"]["transport"] = {"stdio": {"command": list(command), "env": env or [], **fields}}
+    return manifest
 
 
 def proxy(name: str = "default", **spec: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_connections.proxy.downstream import endpoint
+from mcp_connections.proxy.downstream import request_body
 from mcp_connections.proxy.process import ProxyProcess
 from mcp_connections.proxy.server import bounded_http, listening
 from mcp_connections.proxy.server.listening import bind
@@ -122,7 +122,7 @@ async def test_silent_clients_are_closed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_slow_bodies_are_408(address: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.1)
     async with peer(address) as client:
         await client.send(HEAD + b"content-length: 100\r\n\r\n{")
         answer = await client.everything()

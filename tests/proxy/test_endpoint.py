@@ -12,7 +12,7 @@ import pytest
 
 from mcp_connections.mounts.spec import Access, ClientLimits, DesiredMounts
 from mcp_connections.proxy.access.host_guard import HostGuard
-from mcp_connections.proxy.downstream import client_session, endpoint, request_stream
+from mcp_connections.proxy.downstream import client_session, listening_stream, request_stream
 from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend, text
 from tests.proxy.client import BOTH, Client
@@ -444,7 +444,7 @@ async def test_a_get_without_event_streams_in_accept_is_406(proxy: RunningProxy,
 async def test_a_silent_stream_is_kept_open_with_comments(
     proxy: RunningProxy, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(listening_stream, "SILENCE_SECONDS", 0.05)
     async with proxy.http.get(proxy.url, headers=client.headers(accept="text/event-stream")) as response:
         assert response.headers["cache-control"].startswith("no-cache")
         async with asyncio.timeout(20):

@@ -44,6 +44,22 @@ class MountStatus(ApiModel):
     """What the mount acts on, with its values: timeouts, limits, circuit breaker, retry, session, catalog."""
 
 
+class PodStatus(ApiModel):
+    """The pod that runs the command of a stdio connection."""
+
+    name: Annotated[str, Clip(253)] | None = None
+    """Name of the pod. Not set while there is none."""
+    ready: bool = False
+    """Whether the pod serves. What the command says of itself is in the conditions."""
+    restarts: Count = 0
+    """How often the pod's container was started again. A command that ends by itself is started again within it, and
+    counts in lastError only."""
+    last_exit: _Text | None = None
+    """How the container last ended, for example ``OOMKilled (exit code 137)``."""
+    message: _Text | None = None
+    """What keeps the pod from running."""
+
+
 class ConnectionRef(ApiModel):
     """A connection, by everything that tells it from others of the same name."""
 
@@ -136,6 +152,8 @@ class McpConnectionStatus(ApiModel):
     unambiguous. Mounted: every ready replica of the proxy has this fingerprint."""
     mount: MountStatus | None = None
     """The mount that serves the connection now."""
+    pod: PodStatus | None = None
+    """The pod that runs the command of a stdio connection. Not set for other transports."""
     retired_mounts: RetiredMounts = ()
     """The last 20 mounts that were taken out of service, newest last."""
     catalog: CatalogStatus | None = None

@@ -55,6 +55,9 @@ class Reason(StrEnum):
     STDIO_NOT_ALLOWED = "StdioNotAllowed"
     """Accepted=False: the connection runs a command and the McpProxy does not set stdio.allowed."""
 
+    APPLY_FAILED = "ApplyFailed"
+    """Accepted=False: the API server refuses an object generated for the connection; the message quotes it."""
+
     # Mounted
     MOUNTED = "Mounted"
     """Mounted=True: every ready replica of the proxy has the fingerprint."""

@@ -12,8 +12,6 @@ from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.proxy import McpProxy
 
 CONNECTION_FIELDS = (
-    "spec.transport.stdio.image",
-    "spec.transport.stdio.resources",
     "spec.auth.oauthClientCredentials",
     "spec.auth.forwardHeaders",
 )

@@ -129,13 +129,16 @@ class StdioTransport(ApiModel):
     ]
     """The program and its arguments. No shell is involved."""
     env: Annotated[tuple[EnvVar, ...], Field(max_length=64), ListMap("name")] = ()
-    """Environment variables, on top of a short list inherited from the proxy (PATH, HOME, LANG and the like)."""
+    """Environment variables, on top of a short list inherited from the proxy (PATH, HOME, LANG and the like), or in a
+    cluster of those of the image."""
     working_dir: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
     """Directory to run in. Default: the proxy's own, or in a cluster the image's."""
     image: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
-    """Image of the pod that runs the command in a cluster. Default: the proxy's own. Without effect outside one."""
+    """Image of the pod that runs the command in a cluster. It must hold the program ``mcp-connections`` beside the
+    command. Default: the proxy's own. Without effect outside a cluster."""
     resources: ResourceRequirements = ResourceRequirements()
-    """Compute resources of that pod."""
+    """Compute resources of that pod's container. Each client session runs the command once. Without effect outside a
+    cluster."""
 
 
 class Transport(ApiModel):

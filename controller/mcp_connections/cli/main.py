@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from mcp_connections import __version__
+from mcp_connections.cli.bridge import bridge
 from mcp_connections.cli.check import check
 from mcp_connections.cli.crd import crd
 from mcp_connections.cli.failure import FAILED, CommandError
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (serve, plan, status, check, crd, operator, proxy):
+for command in (serve, plan, status, check, crd, operator, proxy, bridge):
     app.command()(command)
 
 

@@ -60,7 +60,7 @@ async def open_ports(
         async with contextlib.AsyncExitStack() as stack:
             listener = bind(ports.host, ports.port, "--port")
             await stack.enter_async_context(process.serve(listener, drain_seconds=drain_seconds))
-            say(f"endpoint  {_url(ports.host, listener.getsockname()[1])}/mcp")
+            say(f"endpoint  {shown_url(ports.host, listener.getsockname()[1])}/mcp")
             if ports.admin_port is not None:
                 await stack.enter_async_context(_admin(process, control, ports, token, say))
             yield
@@ -79,7 +79,7 @@ async def _admin(
     app = admin_app(control, process.metrics, token)
     async with admin_server(app, host=ports.host, port=ports.admin_port or 0, token=token) as port:
         guard = "bearer token" if token else "no token, this machine only"
-        say(f"admin     {_url(ports.host, port)}/admin/mcp  ({guard})")
+        say(f"admin     {shown_url(ports.host, port)}/admin/mcp  ({guard})")
         yield
 
 
@@ -148,6 +148,7 @@ async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> Non
         await task
 
 
-def _url(host: str, port: int) -> str:
+def shown_url(host: str, port: int) -> str:
+    """Where this machine finds what listens there."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}"

@@ -93,18 +93,6 @@ def stdio_is_allowed(facts: Input) -> Rejection | None:
     return facts.reject(Reason.STDIO_NOT_ALLOWED, message)
 
 
-def stdio_has_a_pod(facts: Input) -> Rejection | None:
-    """In a cluster a command never runs in the proxy's pod, which holds everyone's credentials, and there is no
-    other pod for it yet."""
-    if facts.context == "Folder" or facts.connection.spec.transport.stdio is None:
-        return None
-    message = (
-        "spec.transport.stdio: this version runs commands only for connections in a folder (mcp-connections serve), "
-        "not in a cluster. Run the command behind a server of its own and use a transport by URL."
-    )
-    return facts.reject(Reason.NOT_IMPLEMENTED, message)
-
-
 def references_resolve(facts: Input) -> Rejection | None:
     """Every referenced value exists and fits the place it goes to."""
     try:
@@ -123,7 +111,6 @@ CHECKS: tuple[Check, ...] = (
     every_field_is_implemented,
     proxy_exists,
     stdio_is_allowed,
-    stdio_has_a_pod,
     references_resolve,
     prefix_is_free,
 )

@@ -9,15 +9,15 @@ from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.policies import in_words
 from mcp_connections.mounts.report import MountReport
-from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec
+from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec, StdioServer
 from mcp_connections.mounts.verdicts import severity
 
 _WORST_FIRST = ("Open", "HalfOpen", "Closed")
 
 
 def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnectionStatus) -> dict[str, Any]:
-    """``mount``, ``catalog``, ``server``, ``circuit_breaker``, ``last_handshake``, ``last_error`` and ``next_retry`` of
-    a connection that should be mounted; nothing of any other.
+    """``mount``, ``pod``, ``catalog``, ``server``, ``circuit_breaker``, ``last_handshake``, ``last_error`` and
+    ``next_retry`` of a connection that should be mounted; nothing of any other.
 
     While no replica answers, what was last known of this fingerprint stays: the condition says Unknown, and a blank
     would only hide what to expect.
@@ -27,10 +27,11 @@ def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnection
         return {}
     same = previous.mount is not None and previous.mount.fingerprint == spec.fingerprint
     known = previous if same else McpConnectionStatus()
+    pod = seen.pods.get(key)
     if not seen.replicas:
-        return {**_last_known(known), "mount": _mount(spec, [], known)}
+        return {**_last_known(known), "mount": _mount(spec, [], known), "pod": pod}
     mounts = seen.mounts(key)
-    return {"mount": _mount(spec, mounts, known), **(_reported(mounts, known) if mounts else {})}
+    return {"mount": _mount(spec, mounts, known), "pod": pod, **(_reported(mounts, known) if mounts else {})}
 
 
 def _last_known(known: McpConnectionStatus) -> dict[str, Any]:
@@ -49,8 +50,8 @@ def _mount(spec: MountSpec, mounts: list[MountReport], known: McpConnectionStatu
         since=since,
         replicas=len(mounts),
         prefix=spec.prefix,
-        transport=spec.server.kind,
-        url=_public_url(spec.server.url) if isinstance(spec.server, HttpServer) else None,
+        transport=spec.server.transport,
+        url=_public_url(spec.server),
         policies=tuple(in_words(spec)),
     )
 
@@ -73,7 +74,9 @@ def _reported(mounts: list[MountReport], known: McpConnectionStatus) -> dict[str
     }
 
 
-def _public_url(url: str) -> str:
+def _public_url(server: HttpServer | StdioServer) -> str | None:
     """Without the query, which may hold a key: status is copied to more places than a spec. Credentials and fragments
-    are refused in manifests."""
-    return url.partition("?")[0]
+    are refused in manifests. None for a command, wherever it runs."""
+    if isinstance(server, StdioServer) or server.bridged:
+        return None
+    return server.url.partition("?")[0]

@@ -6,8 +6,9 @@ Status is computed for every connection at every reconcile; with a thousand of t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from mcp_connections.api.connection_status import PodStatus
 from mcp_connections.mounts.report import MountReport, RegistryReport, RetiredMount
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts
 
@@ -17,11 +18,20 @@ class Observation:
 
     ``reports`` has one entry for each replica, None where it did not answer, in an order that does not change by
     itself (such as that of the pods' names). ``silent`` is how many of those that did not answer may all the same be
-    serving clients, because they are ready otherwise: what they have mounted is not known.
+    serving clients, because they are ready otherwise: what they have mounted is not known. ``pods`` are those that run
+    the commands of connections.
     """
 
-    def __init__(self, desired: DesiredMounts, reports: Sequence[RegistryReport | None], *, silent: int = 0) -> None:
+    def __init__(
+        self,
+        desired: DesiredMounts,
+        reports: Sequence[RegistryReport | None],
+        *,
+        silent: int = 0,
+        pods: Mapping[ConnectionKey, PodStatus] | None = None,
+    ) -> None:
         self.silent = silent
+        self.pods = pods or {}
         self.desired = desired
         self.specs = {spec.connection: spec for spec in desired.mounts}
         self.disabled = frozenset(desired.disabled)

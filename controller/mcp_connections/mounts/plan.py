@@ -133,8 +133,8 @@ def _difference(spec: MountSpec, mount: MountReport) -> str:
     facts = [f"fingerprint {mount.fingerprint} is now {spec.fingerprint}"]
     if mount.prefix != spec.prefix:
         facts.append(f"prefix {mount.prefix!r} is now {spec.prefix!r}")
-    if mount.transport != spec.server.kind:
-        facts.append(f"transport {mount.transport} is now {spec.server.kind}")
+    if mount.transport != spec.server.transport:
+        facts.append(f"transport {mount.transport} is now {spec.server.transport}")
     return f"Changed: {', '.join(facts)}."
 
 

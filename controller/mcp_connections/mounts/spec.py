@@ -45,6 +45,13 @@ class HttpServer(WireModel):
     """Headers sent with every request, credentials included."""
     ca_bundle: Annotated[str | None, Field(repr=False)] = None
     """PEM text of the authorities to trust instead of the system's."""
+    bridged: bool = False
+    """Behind the URL is a bridge that runs a command: what befalls the command is told as if it ran here."""
+
+    @property
+    def transport(self) -> str:
+        """The transport that the connection declares."""
+        return "stdio" if self.bridged else self.kind
 
 
 class StdioServer(WireModel):
@@ -55,6 +62,11 @@ class StdioServer(WireModel):
     env: Annotated[dict[str, str], Field(repr=False)] = {}
     """Variables of the child, on top of a small allow-list inherited from the proxy."""
     working_dir: str | None = None
+
+    @property
+    def transport(self) -> str:
+        """The transport that the connection declares."""
+        return self.kind
 
 
 Server = Annotated[HttpServer | StdioServer, Field(discriminator="kind")]

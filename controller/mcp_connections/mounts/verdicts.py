@@ -95,7 +95,15 @@ def ready(key: ConnectionKey, seen: Observation, mounting: Verdict) -> Verdict:
     if not failed:
         return Verdict("True", Reason.READY, _serving(mounts[0]))
     where = f"In {len(failed)} of {len(mounts)} replicas of the proxy: " if len(mounts) > 1 else ""
-    return Verdict("False", failed[0].reason, f"{where}{failed[0].message}")
+    return Verdict("False", failed[0].reason, f"{where}{failed[0].message}{_pod_trouble(key, seen)}")
+
+
+def _pod_trouble(key: ConnectionKey, seen: Observation) -> str:
+    """What keeps the pod of a command from running: the proxy sees no more than that nobody answers."""
+    pod = seen.pods.get(key)
+    if pod is None or pod.message is None:
+        return ""
+    return f"; its pod {pod.name or ''}".rstrip() + f": {pod.message}"
 
 
 def severity(mount: MountReport) -> int:

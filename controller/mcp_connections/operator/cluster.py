@@ -61,6 +61,7 @@ SERVICE_ACCOUNT = Kind(api_version="v1", kind="ServiceAccount", plural="servicea
 SECRET = Kind(api_version="v1", kind="Secret", plural="secrets")
 CONFIG_MAP = Kind(api_version="v1", kind="ConfigMap", plural="configmaps")
 POD = Kind(api_version="v1", kind="Pod", plural="pods")
+NETWORK_POLICY = Kind(api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies")
 EVENT = Kind(api_version="v1", kind="Event", plural="events")
 
 
@@ -192,6 +193,14 @@ class Cluster:
         """Create an object. Raises ClusterError."""
         return await self._request("POST", _path(kind, body["metadata"]["namespace"]), body=body)
 
+    async def delete(self, kind: Kind, obj: Object) -> None:
+        """Delete an object as it was seen, and what it owns in the background. Raises ClusterError: 404 where it is
+        gone, 409 where it has changed since, or another one has its name."""
+        metadata = obj["metadata"]
+        seen = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": seen, "propagationPolicy": "Background"}
+        await self._request("DELETE", _path(kind, metadata["namespace"], metadata["name"]), body=body)
+
     async def merge(self, kind: Kind, namespace: str, name: str, patch: Object) -> Object:
         """Merge ``patch`` into an object (RFC 7386). Raises ClusterError."""
         return await self._request(
@@ -249,7 +258,7 @@ class Cluster:
                 query_params=list((query or {}).items()),
                 header_params={"Accept": "application/json", "Content-Type": content_type},
                 body=body,
-                response_types_map={200: "object", 201: "object"},
+                response_types_map={200: "object", 201: "object", 202: "object"},
                 auth_settings=["BearerToken"],
                 _return_http_data_only=True,
                 _request_timeout=TIMEOUT,

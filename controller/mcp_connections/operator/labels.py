@@ -1,4 +1,4 @@
-"""Names and labels of the objects that make up one proxy's workload."""
+"""Names and labels of the objects that the operator makes: those of a proxy, and those of one connection's bridge."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.proxy import McpProxy
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "mcp-connections-operator"
 PROXY_ANNOTATION = "mcp-connections.io/proxy"
 """Name of the McpProxy that an object belongs to, in full: a label may be too short for it."""
+CONNECTION_ANNOTATION = "mcp-connections.io/connection"
+"""Name of the McpConnection that an object belongs to."""
 COMPONENT = "mcp-proxy"
+BRIDGE = "mcp-bridge"
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PREFIX = "mcp-proxy-"
+_BRIDGE_PREFIX = "mcp-bridge-"
+BRIDGES_SELECTOR = f"app.kubernetes.io/name={BRIDGE},{MANAGED_BY}={MANAGER}"
+"""Label selector of the objects and pods of all bridges."""
 
 
 def workload_name(proxy: str) -> str:
@@ -68,6 +75,50 @@ def owner_reference(proxy: McpProxy) -> dict[str, object]:
         "kind": proxy.kind,
         "name": proxy.metadata.name,
         "uid": proxy.metadata.uid,
+        "controller": True,
+    }
+
+
+def bridge_name(connection: str) -> str:
+    """Name of the objects that run the command of the McpConnection named ``connection``."""
+    return _BRIDGE_PREFIX + _short(connection, 40)
+
+
+def bridge_selector_labels(connection: str) -> dict[str, str]:
+    """What the Deployment and Service of a bridge select pods by. Never changes."""
+    return {"app.kubernetes.io/name": BRIDGE, "app.kubernetes.io/instance": _short(connection, 63)}
+
+
+def bridge_labels(connection: str) -> dict[str, str]:
+    """Labels of every object of a bridge."""
+    return bridge_selector_labels(connection) | {
+        MANAGED_BY: MANAGER,
+        "app.kubernetes.io/part-of": "mcp-connections",
+    }
+
+
+def bridge_annotations(connection: McpConnection) -> dict[str, str]:
+    """Annotations of every object of a bridge."""
+    return {PROXY_ANNOTATION: connection.spec.proxy_ref.name, CONNECTION_ANNOTATION: connection.metadata.name}
+
+
+def connection_of(obj: Mapping[str, Any]) -> str | None:
+    """Name of the McpConnection whose bridge an object, as JSON, is part of. None for any other object."""
+    metadata = obj.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    if (labels.get(MANAGED_BY), labels.get("app.kubernetes.io/name")) != (MANAGER, BRIDGE):
+        return None
+    name: str | None = (metadata.get("annotations") or {}).get(CONNECTION_ANNOTATION)
+    return name
+
+
+def connection_reference(connection: McpConnection) -> dict[str, object]:
+    """Makes an object go when the McpConnection goes."""
+    return {
+        "apiVersion": connection.api_version,
+        "kind": connection.kind,
+        "name": connection.metadata.name,
+        "uid": connection.metadata.uid,
         "controller": True,
     }
 

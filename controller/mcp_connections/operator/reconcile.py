@@ -8,23 +8,26 @@ next one begins from what it finds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from mcp_connections.api.connection_status import PodStatus
 from mcp_connections.api.reasons import ProxyReason
 from mcp_connections.mounts.acceptance import ProxyRejection, proxy_rejection
 from mcp_connections.mounts.candidates import connection_key
 from mcp_connections.mounts.conditions import connection_status_in, proxy_status
 from mcp_connections.mounts.desire import desired_mounts
 from mcp_connections.mounts.observation import Observation
-from mcp_connections.mounts.spec import DesiredMounts
+from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts
 from mcp_connections.operator.admin_client import AdminClient
-from mcp_connections.operator.applying import Applier, Refused
+from mcp_connections.operator.applying import Applier
+from mcp_connections.operator.bridges import Bridges
 from mcp_connections.operator.cluster import POD, SECRET, Cluster
 from mcp_connections.operator.gather import Facts, gather
 from mcp_connections.operator.labels import selector
 from mcp_connections.operator.mount_secrets import admin_secret_name, token_of
+from mcp_connections.operator.owned_objects import Refused
 from mcp_connections.operator.pacing import Pace, is_settled
 from mcp_connections.operator.pods import Answer, Replica, Replicas, replicas_of
 from mcp_connections.operator.references import References
@@ -54,6 +57,7 @@ class _Scene:
     rejection: ProxyRejection | None
     token: str | None
     replicas: Sequence[Replica]
+    bridge_pods: Mapping[ConnectionKey, PodStatus]
 
 
 class ProxyReconciler:
@@ -75,11 +79,13 @@ class ProxyReconciler:
         self._references = references
         self._statuses = statuses
         self._applier = Applier(cluster, default_image)
+        self._bridges = Bridges(cluster, default_image)
         self._pods = Replicas(admin)
         self._pace = Pace()
         self._now = now
         self._scene: _Scene | None = None
         self._errors: dict[str, str] = {}
+        self._refused_bridges: Mapping[ConnectionKey, str] = {}
         self._refusal = ""
 
     async def full_pass(self) -> Outcome:
@@ -88,6 +94,7 @@ class ProxyReconciler:
         self._pace.restart()
         facts = await gather(self._cluster, self._key, self._references)
         if facts.is_nothing:
+            await self._bridges.stage(facts, DesiredMounts(), in_force=True)
             return Outcome(wait=0, is_gone=True)
         self._scene = await self._stage(facts)
         return await self._look(self._scene)
@@ -102,7 +109,11 @@ class ProxyReconciler:
         rejection = _rejection(facts)
         token: str | None = None
         refusal = ""
-        if facts.proxy is not None and rejection is None and not facts.is_deleting:
+        in_force = rejection is None and not facts.is_deleting
+        bridged = await self._bridges.stage(facts, desired, in_force=in_force)
+        desired = bridged.desired
+        self._log_refused_bridges(bridged.refused)
+        if facts.proxy is not None and in_force:
             try:
                 token = await self._applier.apply(facts.proxy, desired)
             except Refused as error:
@@ -114,7 +125,14 @@ class ProxyReconciler:
             token = token or await self._present_token()
             pods = await self._cluster.list_all(POD, self._key.namespace, label_selector=selector(self._key.name))
             replicas = replicas_of(pods)
-        return _Scene(facts=facts, desired=desired, rejection=rejection, token=token, replicas=replicas)
+        return _Scene(
+            facts=facts,
+            desired=desired,
+            rejection=rejection,
+            token=token,
+            replicas=replicas,
+            bridge_pods=bridged.pods,
+        )
 
     async def _present_token(self) -> str | None:
         """The token of pods that run already, for a proxy that is not applied."""
@@ -137,7 +155,7 @@ class ProxyReconciler:
     async def _report(self, scene: _Scene, answers: Sequence[Answer]) -> None:
         facts, now = scene.facts, self._now()
         self._log_errors(answers)
-        seen = Observation(scene.desired, [answer.report for answer in answers])
+        seen = Observation(scene.desired, [answer.report for answer in answers], pods=scene.bridge_pods)
         statuses = {
             connection_key(each.candidate): connection_status_in(seen, each.candidate, each.live.get("status"), now)
             for each in facts.connections
@@ -166,6 +184,12 @@ class ProxyReconciler:
         if refusal and refusal != self._refusal:
             log.warning("McpProxy %s: %s", self._key, refusal)
         self._refusal = refusal
+
+    def _log_refused_bridges(self, refused: Mapping[ConnectionKey, str]) -> None:
+        for key, refusal in refused.items():
+            if self._refused_bridges.get(key) != refusal:
+                log.warning("McpConnection %s: %s", key, refusal)
+        self._refused_bridges = refused
 
     def _log_errors(self, answers: Sequence[Answer]) -> None:
         """Once for each change, not once for each look."""

@@ -88,8 +88,10 @@ class _Watcher:
     async def pod(self, event: Mapping[str, Any], **_: Any) -> None:
         status = event["object"].get("status", {})
         ready = [each.get("status") for each in status.get("conditions") or () if each.get("type") == "Ready"]
-        restarts = [each.get("restartCount") for each in status.get("containerStatuses") or ()]
-        self._owned(event, (status.get("phase"), status.get("podIP"), *ready, *restarts))
+        containers = status.get("containerStatuses") or ()
+        restarts = [each.get("restartCount") for each in containers]
+        waiting = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers]
+        self._owned(event, (status.get("phase"), status.get("podIP"), *ready, *restarts, *waiting))
 
     def _data(self, event: Mapping[str, Any], kind: str) -> None:
         """A Secret or ConfigMap: one that somebody refers to, or one of ours that somebody may have changed.

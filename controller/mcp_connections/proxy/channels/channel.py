@@ -73,11 +73,15 @@ class Exited(ChannelError):
 class SessionLost(ChannelError):
     """The backend no longer knows this session (HTTP 404, see the specification under Session Management).
 
-    The request was not executed, so it may be sent again in a new session.
+    The request was not executed, so it may be sent again in a new session. ``outage`` is the Ready reason of what
+    ended the session, where that is more than forgetfulness: the end of the program behind a bridge.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, outage: str | None = None) -> None:
         super().__init__(message, executed=False)
+        self.outage = outage
+        if outage is not None:
+            self.reason = outage
 
 
 def unsent(error: ChannelError) -> ChannelError:

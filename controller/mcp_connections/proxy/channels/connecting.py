@@ -15,6 +15,8 @@ from mcp_connections.proxy.channels.websocket import WebSocketChannel
 HANDSHAKE_SECONDS: Final = 10.0
 STDIO_HANDSHAKE_SECONDS: Final = 60.0
 """Commands such as npx and uvx may have to fetch the server first."""
+BRIDGE_HANDSHAKE_SECONDS: Final = STDIO_HANDSHAKE_SECONDS + 5
+"""A bridge says in time what its command was too slow for."""
 
 
 class ChannelFactory(Protocol):
@@ -36,8 +38,10 @@ class Transport:
     def __init__(self, spec: MountSpec) -> None:
         self._spec = spec
         self._http: HttpBackend | None = None
-        stdio = isinstance(spec.server, StdioServer)
-        self.handshake_seconds = STDIO_HANDSHAKE_SECONDS if stdio else HANDSHAKE_SECONDS
+        if isinstance(spec.server, StdioServer):
+            self.handshake_seconds = STDIO_HANDSHAKE_SECONDS
+        else:
+            self.handshake_seconds = BRIDGE_HANDSHAKE_SECONDS if spec.server.bridged else HANDSHAKE_SECONDS
 
     def make(self) -> Channel:
         server = self._spec.server

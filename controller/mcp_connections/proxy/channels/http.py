@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from mcp_connections import __version__
 from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channels.backend_client import secrets_of, shown_url
+from mcp_connections.proxy.channels.bridge_faults import raise_fault, told_cause
 from mcp_connections.proxy.channels.channel import (
     Channel,
     ChannelError,
@@ -66,6 +67,7 @@ class HttpBackend:
         self.message_limit = message_limit
         self.client = HttpClient(server.url, tls=tls, connect_timeout=connect_timeout, body_limit=message_limit)
         self.redactor = Redactor(secrets_of(server))
+        self.bridged = server.bridged
         self._server = server
         self._locate(server.url)
 
@@ -136,6 +138,12 @@ class StreamableHttpChannel(Channel):
     async def exchange(
         self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes = b""
     ) -> Envelope:
+        answer = await self._answer(request_id, body, on_message, headers)
+        if self._backend.bridged:
+            raise_fault(answer)
+        return answer
+
+    async def _answer(self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes) -> Envelope:
         response = await self._post(body, headers + outgoing())
         if response.streamed:
             return await self._answer_in_stream(response, request_id, on_message)
@@ -268,7 +276,7 @@ class StreamableHttpChannel(Channel):
         if response.streamed:
             response.release()
         if status == 404 and had_session:
-            raise SessionLost(f"{url} no longer knows the session (HTTP 404)")
+            raise self._session_lost(response)
         if status in (401, 403):
             what = "credential" if status == 401 else "request"
             raise Unauthorized(
@@ -287,6 +295,12 @@ class StreamableHttpChannel(Channel):
             if "error" in message and "jsonrpc" in message:
                 return
         raise self._unusable(response)
+
+    def _session_lost(self, response: HttpResponse) -> SessionLost:
+        cause = told_cause(response.body) if self._backend.bridged else None
+        if cause is not None:
+            return SessionLost(str(cause), outage=cause.reason)
+        return SessionLost(f"{self._backend.shown_url} no longer knows the session (HTTP 404)")
 
     def _unusable(self, response: HttpResponse) -> ChannelError:
         """What a status of 300 and above says that has no meaning of its own in MCP."""
@@ -329,7 +343,7 @@ class StreamableHttpChannel(Channel):
             try:
                 response = await self._get(cursor.last_id)
                 if response.status == 404 and self._session:
-                    self._lost(SessionLost(f"{self._backend.shown_url} no longer knows the session (HTTP 404)"))
+                    self._lost(self._session_lost(response))
                     return
                 if 400 <= response.status < 500 and response.status not in _LATER:
                     return  # a server may refuse GET; it then sends nothing on its own account

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Iterable
 from typing import Final
 
 from mcp_connections.mounts.spec import StdioServer
@@ -32,9 +33,16 @@ class StdioChannel(DuplexChannel):
     write_seconds = WRITE_SECONDS
 
     def __init__(
-        self, server: StdioServer, *, connection: str, connect_timeout: float, message_limit: int = MESSAGE_LIMIT
+        self,
+        server: StdioServer,
+        *,
+        connection: str,
+        connect_timeout: float,
+        message_limit: int = MESSAGE_LIMIT,
+        secrets: Iterable[str] | None = None,
     ) -> None:
-        redactor = Redactor(server.env.values())
+        """``secrets`` are kept out of what is quoted of the child; None: all values of ``server.env``."""
+        redactor = Redactor(server.env.values() if secrets is None else secrets)
         super().__init__(
             connection=connection,
             # Arguments may hold credentials.

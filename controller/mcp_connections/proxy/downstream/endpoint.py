@@ -15,25 +15,23 @@ from starlette.types import Receive, Scope, Send
 from mcp_connections.proxy.access.client_access import METADATA_PATH, Principal
 from mcp_connections.proxy.access.entrance import Entrance, Headers, Refusal
 from mcp_connections.proxy.downstream.client_session import ClientSession, SessionTable, TooManySessions
+from mcp_connections.proxy.downstream.listening_stream import send_stream
 from mcp_connections.proxy.downstream.relay import Relay, negotiate
 from mcp_connections.proxy.downstream.replica import HOP_HEADER, Replica
-from mcp_connections.proxy.downstream.request_stream import SILENCE_SECONDS, STREAM_HEADERS, RequestStream, send_body
+from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body
+from mcp_connections.proxy.downstream.request_stream import RequestStream, send_body
 from mcp_connections.proxy.downstream.stateless.endpoint import StatelessEndpoint, is_stateless
 from mcp_connections.proxy.downstream.stateless.relay import StatelessRelay
 from mcp_connections.proxy.registry.client import PROXY_HELLO
 from mcp_connections.proxy.registry.registry import Registry
-from mcp_connections.proxy.server.disconnects import disconnected
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.eras import STATELESS_VERSION, SUPPORTED_VERSIONS, UNSUPPORTED_VERSION
-from mcp_connections.proxy.wire.event_stream import PING, encode_event
 from mcp_connections.proxy.wire.hello import hello_of
 from mcp_connections.proxy.wire.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Envelope, RpcError
 from mcp_connections.proxy.wire.trace_context import note_headers
 
 log = logging.getLogger(__name__)
 
-BODY_SECONDS: Final = 60.0
-"""How long a request's body may take."""
 MAX_BATCH: Final = 100
 RETRY_AFTER: Final = (b"retry-after", b"5")
 _ID_STARTS: Final = tuple(b"%c" % mark for mark in b'"-0123456789')
@@ -107,7 +105,7 @@ class Endpoint:
             await send_body(send, 400, jsonrpc.failure(b"null", error))
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        return await _read_body(headers, receive, self._registry.client_limits.request_bytes)
+        return await read_body(headers, receive, self._registry.client_limits.request_bytes)
 
     def _owner_elsewhere(self, headers: Headers) -> str | None:
         """The replica that has the session of a request, if that is another one."""
@@ -152,7 +150,7 @@ class Endpoint:
                 return
             raise Refusal(400, PARSE_ERROR, f"the request body is not a JSON-RPC message: {error}") from None
         if is_stateless(headers, message):
-            streams = _accepts_streams(headers)
+            streams = accepts_streams(headers)
             await self._stateless.post(visit.fields, visit.principal, message, receive, send, streams=streams)
         else:
             await self._message(visit, message, receive, send)
@@ -180,7 +178,7 @@ class Endpoint:
     ) -> None:
         client = self._session(visit)
         stream: RequestStream[ClientSession] = RequestStream(
-            client, receive, send, streams=_accepts_streams(visit.headers)
+            client, receive, send, streams=accepts_streams(visit.headers)
         )
         task = asyncio.current_task()
         assert task is not None
@@ -283,7 +281,7 @@ class Endpoint:
             await send_body(send, 202, b"")
             return
         stream: RequestStream[ClientSession] = RequestStream(
-            client, receive, send, streams=_accepts_streams(visit.headers)
+            client, receive, send, streams=accepts_streams(visit.headers)
         )
         answers = await self._answers(client, requests, stream)
         await stream.finish(b"[%s]" % b",".join(answers) if answers else None)
@@ -316,74 +314,12 @@ class Endpoint:
     # GET
 
     async def _get(self, visit: Visit, receive: Receive, send: Send) -> None:
-        if not _accepts_streams(visit.headers):
+        if not accepts_streams(visit.headers):
             raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
         client = self._session(visit)
         queue = client.open_stream()
         access = self._registry.access
-        gone = asyncio.create_task(disconnected(receive))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
-            await send({"type": "http.response.body", "body": PING, "more_body": True})
-            while True:
-                next_message = asyncio.create_task(queue.get())
-                try:
-                    await asyncio.wait(
-                        {gone, next_message}, timeout=SILENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-                    )
-                finally:
-                    if not next_message.done():
-                        next_message.cancel()
-                if gone.done():
-                    return
-                if self._registry.access != access:
-                    # Who may come in has changed: the client has to ask anew.
-                    await send({"type": "http.response.body", "body": b""})
-                    return
-                if next_message.cancelled() or not next_message.done():
-                    await send({"type": "http.response.body", "body": PING, "more_body": True})
-                    continue
-                message = next_message.result()
-                if message is None:
-                    await send({"type": "http.response.body", "body": b""})
-                    return
-                await send({"type": "http.response.body", "body": encode_event(message), "more_body": True})
+            await send_stream(queue, receive, send, admitted=lambda: self._registry.access == access)
         finally:
-            gone.cancel()
             client.close_stream(queue)
-
-
-async def _read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    try:
-        announced = int(headers.get(b"content-length", b"0"))
-    except ValueError:
-        raise Refusal(400, INVALID_REQUEST, "Content-Length must be a number") from None
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await _read_announced(announced, receive, limit)
-    except TimeoutError:
-        refusal = f"the request body did not arrive within {BODY_SECONDS:g} s"
-        raise Refusal(408, INVALID_REQUEST, refusal, (b"connection", b"close")) from None
-
-
-async def _read_announced(announced: int, receive: Receive, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    size = announced
-    received = 0
-    while size <= limit:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise Refusal(400, INVALID_REQUEST, "the request ended early")
-        chunk = event.get("body", b"")
-        if not event.get("more_body", False):
-            return b"".join((*chunks, chunk)) if chunks else chunk
-        chunks.append(chunk)
-        received += len(chunk)
-        size = max(announced, received)
-    refusal = f"the request body is larger than {limit} bytes (spec.limits.requestBodyMib of the McpProxy)"
-    raise Refusal(413, INVALID_REQUEST, refusal, (b"connection", b"close"))
-
-
-def _accepts_streams(headers: Headers) -> bool:
-    accept = headers.get(b"accept", b"*/*").lower()
-    return b"text/event-stream" in accept or b"*/*" in accept or b"text/*" in accept

@@ -108,15 +108,17 @@ class RequestStream(Generic[ClientT]):
 
     # the response
 
-    async def finish(self, body: bytes | None, status: int = 200) -> None:
-        """Send the response; None ends the answer without one (the client cancelled the request). ``status`` counts
-        unless a stream has begun."""
+    async def finish(
+        self, body: bytes | None, status: int = 200, headers: list[tuple[bytes, bytes]] | None = None
+    ) -> None:
+        """Send the response; None ends the answer without one (the client cancelled the request). ``status`` and
+        ``headers`` count unless a stream has begun."""
         self._stop_watching()
         if self._queue is None or self._writer is None:
             if body is None:
                 await send_body(self._send, 202, b"")
             else:
-                await send_body(self._send, status, body)
+                await send_body(self._send, status, body, headers)
             return
         if body is not None:
             self._put(encode_event(body))

@@ -40,6 +40,9 @@ PING_SECONDS: Final = 5.0
 DISCOVERY_SECONDS: Final = 30.0
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
+POD_PAUSE: Final = 2.0
+POD_ATTEMPTS: Final = 30
+"""For so many attempts the pause is no longer than that while nobody answers at a bridge: its pod is starting."""
 
 Notice = Literal["changed", "suspect"]
 
@@ -131,7 +134,7 @@ class Control:
                 established_at = loop.time()
                 await self._watch()
             except SessionLost as error:
-                if loop.time() - established_at > FIRST_PAUSE:
+                if error.outage is None and loop.time() - established_at > FIRST_PAUSE:
                     log.info("connection %s: %s; opening another one", self._label, error)
                     continue
                 self._failed(error)
@@ -342,7 +345,10 @@ class Control:
     async def _pause(self, failures: int) -> None:
         """Wait before the next attempt: 0.5 s doubled with each failure, 30 s at most. A call that a client
         makes in the meantime cuts the wait short, but not below the shortest."""
-        pause = min(FIRST_PAUSE * 2 ** max(0, min(failures - 1, 10)), LONGEST_PAUSE)
+        server = self._spec.server
+        awaits_pod = server.kind == "http" and server.bridged and self.reason == Reason.UNREACHABLE
+        longest = POD_PAUSE if awaits_pod and failures <= POD_ATTEMPTS else LONGEST_PAUSE
+        pause = min(FIRST_PAUSE * 2 ** max(0, min(failures - 1, 10)), longest)
         pause *= random.uniform(0.8, 1.0)  # noqa: S311
         self.next_retry = self._now() + timedelta(seconds=pause)
         shortest = min(pause, FIRST_PAUSE)

@@ -198,7 +198,7 @@ class Mount:
             connection=self.spec.connection,
             fingerprint=self.spec.fingerprint,
             prefix=self.spec.prefix,
-            transport=self.spec.server.kind,
+            transport=self.spec.server.transport,
             ready=self.ready,
             attempted=control.attempted.is_set(),
             reason=control.reason,
@@ -287,7 +287,7 @@ class Mount:
 
         A program started for that alone (stdio) would be too much: there it is found out with the first call.
         """
-        if self._control.era != "handshake" or not self._control.live or self.spec.server.kind == "stdio":
+        if self._control.era != "handshake" or not self._control.live or self.spec.server.transport == "stdio":
             return None
         self._second.ask(self._control.generation)
         return None if self._second.settled.is_set() else self._second

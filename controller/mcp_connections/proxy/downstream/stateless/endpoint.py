@@ -95,10 +95,10 @@ class StatelessEndpoint:
             log_level = _log_level(meta)
         except jsonrpc.DecodeError as error:
             bad = RpcError(INVALID_PARAMS, f"{method}: params cannot be read: {error}")
-            await send_body(send, _status(bad.code), jsonrpc.failure(bytes(request_id), bad))
+            await send_body(send, http_status(bad.code), jsonrpc.failure(bytes(request_id), bad))
             return
         except RpcError as error:
-            await send_body(send, _status(error.code), jsonrpc.failure(bytes(request_id), error))
+            await send_body(send, http_status(error.code), jsonrpc.failure(bytes(request_id), error))
             return
         if method == "subscriptions/listen":
             await self._listen(client, bytes(request_id), message, receive, send)
@@ -180,7 +180,7 @@ class StatelessEndpoint:
             code = INTERNAL_ERROR
         finally:
             client.busy -= 1
-        await stream.finish(body, _status(code))
+        await stream.finish(body, http_status(code))
 
     async def _listen(
         self, client: PooledClient, request_id: bytes, message: Envelope, receive: Receive, send: Send
@@ -193,7 +193,7 @@ class StatelessEndpoint:
             await stream.open(jsonrpc.members(message.get("params"), "subscriptions/listen"))
             await stream.run(receive, send)
         except RpcError as error:
-            await send_body(send, _status(error.code), jsonrpc.failure(request_id, error))
+            await send_body(send, http_status(error.code), jsonrpc.failure(request_id, error))
         finally:
             self._listening.discard(stream)
             client.busy -= 1
@@ -220,6 +220,6 @@ def _log_level(meta: Mapping[str, Raw]) -> str | None:
     return level
 
 
-def _status(error_code: int | None) -> int:
+def http_status(error_code: int | None) -> int:
     """The HTTP status of a response, whether the error in it is ours or the backend's (basic/transports)."""
     return 200 if error_code is None else ERROR_CODE_HTTP_STATUS.get(error_code, 200)

@@ -1,0 +1,57 @@
+"""How a bridge tells a proxy what befell the program that it runs, and how a proxy understands it.
+
+A program that is missing or has ended is not what HTTP calls an error, and a JSON-RPC error alone could be the
+program's own. So the bridge marks its own, and the proxy takes a marked one for what it would have seen itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mcp_connections.proxy.channels.channel import (
+    ChannelError,
+    CommandNotFound,
+    Exited,
+    ProtocolViolation,
+    TimedOut,
+    Unreachable,
+)
+from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.jsonrpc import INTERNAL_ERROR, DecodeError, Envelope, RpcError
+
+MARK: Final = "io.mcp-connections/bridgeFault"
+"""Member of an error's ``data``."""
+LONGEST: Final = 8192
+"""Characters of a text that are taken over: the tail of a stderr fits in."""
+_KINDS: Final = {kind.reason: kind for kind in (CommandNotFound, Exited, TimedOut, ProtocolViolation, Unreachable)}
+
+
+def told(error: ChannelError) -> RpcError:
+    """The error that a bridge answers with."""
+    data = {MARK: {"reason": error.reason, "executed": error.executed}}
+    return RpcError(INTERNAL_ERROR, str(error)[:LONGEST], data)
+
+
+def raise_fault(answer: Envelope) -> None:
+    """Raises the ChannelError that the answer of a bridge tells of, if it does."""
+    if "error" in answer and (fault := _fault(answer)) is not None:
+        raise fault
+
+
+def told_cause(body: bytes) -> ChannelError | None:
+    """What ended a session, by the body of the answer that says so; None where it does not say."""
+    try:
+        message = jsonrpc.decode_envelope(jsonrpc.as_utf8(body))
+    except DecodeError:
+        return None
+    return _fault(message) if "error" in message else None
+
+
+def _fault(answer: Envelope) -> ChannelError | None:
+    try:
+        error: Any = jsonrpc.decode_any(answer["error"])
+        mark = error["data"][MARK]
+        kind = _KINDS.get(mark["reason"], Unreachable)
+        return kind(str(error["message"])[:LONGEST], executed=mark["executed"] is not False)
+    except (DecodeError, KeyError, TypeError):
+        return None
