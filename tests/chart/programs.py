@@ -1,7 +1,7 @@
 """Helm of both major versions and kubectl-validate, built from their Go modules once per version.
 
-What was built stays in the cache. ``python -m tests.chart.programs [NAME ...]`` builds ahead of the tests; parallel test workers
-that find nothing wait for the first of them to do it.
+What was built stays in the cache. ``python -m tests.chart.programs [NAME ...]`` builds ahead of the tests; parallel
+test workers that find nothing wait for the first of them to do it.
 """
 
 from __future__ import annotations

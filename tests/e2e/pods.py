@@ -99,9 +99,9 @@ def output_of(kubectl: Kubectl, container: dict[str, Any]) -> str:
     return output
 
 
-async def run_inside(kubectl: Kubectl, program: str, *words: str) -> str:
-    """What a program of ``inside`` prints in the pod of the backend named ``numbers``."""
-    command = ["exec", "pod/numbers", "--", "python3", "-c", (INSIDE / program).read_text(), *words]
+async def run_inside(kubectl: Kubectl, pod: str, program: str, *words: str) -> str:
+    """What a program of ``inside`` prints in a pod."""
+    command = ["exec", f"pod/{pod}", "--", "python3", "-c", (INSIDE / program).read_text(), *words]
     return await asyncio.to_thread(kubectl.run, *command)
 
 

@@ -1,4 +1,4 @@
-"""The definitions on a cluster that runs pods: they go up and down with the release, and outlive it with all resources."""
+"""The definitions on a cluster that runs pods: they go up and down with the release, and they outlive it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_k8s_10_an_upgrade_brings_the_definitions_along_and_a_rollback_tak
 
 
 async def test_k8s_11_definitions_and_resources_outlive_the_release_that_brought_them(
-    new_namespace: NewNamespace, new_release: NewRelease, image: str, kubectl: Kubectl
+    new_namespace: NewNamespace, new_release: NewRelease, image: str
 ) -> None:
     first, second = (new_release(new_namespace()) for _ in range(2))
     first.install("--take-ownership", crds=WITH)

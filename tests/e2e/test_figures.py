@@ -24,7 +24,7 @@ CONNECTIONS = 20
 ROTATIONS = 10
 LOOK = 0.02
 REQUEST_SECONDS = 60
-MOUNT = {"group": GROUP, "version": VERSION, "plural": PLURAL}
+MOUNT: Any = {"group": GROUP, "version": VERSION, "plural": PLURAL}
 
 
 class Api:
@@ -33,7 +33,7 @@ class Api:
     def __init__(self, api: ApiClient, namespace: str) -> None:
         self._resources = CustomObjectsApi(api)
         self._core = CoreV1Api(api)
-        self._common = {"namespace": namespace, "_request_timeout": REQUEST_SECONDS}
+        self._common: Any = {"namespace": namespace, "_request_timeout": REQUEST_SECONDS}
 
     async def create(self, body: dict[str, Any]) -> None:
         """A connection comes."""

@@ -1,4 +1,4 @@
-"""Equal names in two namespaces have nothing to do with one another, whether one operator serves both or each has its own."""
+"""Equal names in two namespaces have nothing to do with one another, with an operator each or one for both."""
 
 from __future__ import annotations
 
@@ -7,45 +7,61 @@ from typing import Literal
 import pytest
 
 from tests.e2e.conftest import NewNamespace, NewRelease
-from tests.e2e.kubectl import Kubectl
 from tests.e2e.pods import PORT, backend, from_secret, mcp_connection, mcp_proxy
-from tests.e2e.release import PROXY, SERVICE
-from tests.e2e.sessions import session
+from tests.e2e.release import SERVICE
+from tests.e2e.sessions import session, until
+from tests.proxy.client import Client
 
 pytestmark = pytest.mark.usefixtures("alone")
+NOT_FOUND = 404
 
 
 @pytest.mark.parametrize("scope", ["release-each", "cluster-wide"])
 async def test_nam_07_equal_names_stay_apart(
     scope: Literal["release-each", "cluster-wide"], new_namespace: NewNamespace, new_release: NewRelease, image: str
 ) -> None:
-    red, blue = new_namespace(), new_namespace()
+    red, blue = both = [new_release(new_namespace()) for _ in range(2)]
     if scope == "release-each":
-        for kubectl in (red, blue):
-            new_release(kubectl).install()
+        for release in both:
+            release.install()
     else:
         new_release(new_namespace()).install(watchAllNamespaces=True, proxy={"create": False})
-        for kubectl in (red, blue):
-            kubectl.apply(mcp_proxy())
-    for kubectl, value in ((red, "red"), (blue, "blue")):
-        kubectl.run("create", "secret", "generic", "key", f"--from-literal=key={value}")
-        connection = mcp_connection(
-            "numbers", f"http://numbers:{PORT}/mcp", headers=[from_secret("X-Key", "key", "key")]
-        )
-        kubectl.apply(*backend("numbers", image), connection)
-    for kubectl in (red, blue):
-        kubectl.wait("condition=Ready", "mcpc", "numbers")
+        for release in both:
+            release.kubectl.apply(mcp_proxy())
+    for release, value in ((red, "red"), (blue, "blue")):
+        release.kubectl.run("create", "secret", "generic", "key", f"--from-literal=key={value}")
+        headers = [from_secret("X-Key", "key", "key")]
+        url = f"http://numbers:{PORT}/mcp"
+        release.kubectl.apply(*backend("numbers", image), mcp_connection("numbers", url, headers=headers))
+    for release in both:
+        release.kubectl.wait("condition=Ready", "mcpc", "numbers")
+        release.until_available()
+    pods = blue.proxy_uids()
 
-    assert [await key_of(each) for each in (red, blue)] == ["red", "blue"]
-    red.run("patch", "secret", "key", "--patch", '{"stringData": {"key": "crimson"}}')
-    red.run("delete", "mcpc", "numbers")
-    blue_pods = pods_of(blue)
-    async with session(blue, SERVICE) as client:
-        assert (await client.call("numbers_header", {"name": "x-key"})).text == "blue"
-    assert pods_of(blue) == blue_pods
+    async with session(red.kubectl, SERVICE) as of_red, session(blue.kubectl, SERVICE) as of_blue:
+        assert [await key_of(each) for each in (of_red, of_blue)] == ["red", "blue"]
+        red.kubectl.run("patch", "secret", "key", "--patch", '{"stringData": {"key": "crimson"}}')
+        await until(lambda: has_key(of_red, "crimson"), "the new Secret is used")
+        assert await key_of(of_blue) == "blue"
+
+        red.kubectl.run("delete", "mcpc", "numbers")
+        await until(lambda: has_nothing(of_red), "the one that was deleted is gone")
+        assert await key_of(of_blue) == "blue"
+        refused = await of_blue.request("tools/list", mcp_session_id=str(of_red.session_id))
+        assert refused.status == NOT_FOUND
+    assert blue.proxy_uids() == pods
 
 
-async def key_of(kubectl: Kubectl) -> str:
+async def key_of(client: Client) -> str:
     """The header that the backend gets."""
-    async with session(kubectl, SERVICE) as client:
-        return (await client.call("numbers_header", {"name": "x-key"})).text
+    return (await client.call("numbers_header", {"name": "x-key"})).text
+
+
+async def has_key(client: Client, wanted: str) -> bool:
+    """Whether it is that one."""
+    return await key_of(client) == wanted
+
+
+async def has_nothing(client: Client) -> bool:
+    """Whether a client sees no tool at all."""
+    return not await client.names()

@@ -8,7 +8,7 @@ from typing import Any
 from fastmcp import Client
 
 from tests.e2e.kubectl import Object
-from tests.e2e.pods import PORT, TOOLS, mcp_connection, output_of
+from tests.e2e.pods import PORT, TOOLS, mcp_connection, output_of, run_inside
 from tests.e2e.port_forward import port_forward
 from tests.e2e.release import SERVICE, Release
 
@@ -55,6 +55,19 @@ async def test_a_connection_comes_and_goes_without_a_new_pod(served: Release) ->
         assert (await client.call_tool("numbers_add", {"a": 1, "b": 1})).data == 2
 
     assert served.proxy_uids() == before
+
+
+async def test_no_pod_has_rights_beyond_its_namespace(served: Release) -> None:
+    """The operator's none in another, the proxy's none at all, by the credentials that are in them."""
+    (operator,), (proxy,) = served.operator_pods(), served.proxy_pods()
+    places = (served.namespace, "kube-system", "default", "")
+
+    tried = [
+        json.loads(await run_inside(served.kubectl, pod["metadata"]["name"], "try_secrets.py", *places))
+        for pod in (operator, proxy)
+    ]
+
+    assert tried == [[200, 403, 403, 403], [None] * 4]
 
 
 def is_programmed(live: Object) -> bool:

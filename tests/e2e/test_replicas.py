@@ -18,7 +18,7 @@ async def test_a_session_works_through_whichever_pod_answers(served: Release) ->
 
     for addresses in (pods, [f"{PROXY}:{ENDPOINT_PORT}"]):
         printed = await run_inside(
-            served.kubectl, "wandering_session.py", "numbers_whereami", str(CALLS), *addresses
+            served.kubectl, "numbers", "wandering_session.py", "numbers_whereami", str(CALLS), *addresses
         )
         assert json.loads(printed) == [[200, True]] * CALLS
 
@@ -30,7 +30,7 @@ async def test_a_connection_is_ready_when_every_pod_has_it(served: Release) -> N
     pods = [f"{pod['status']['podIP']}:{ENDPOINT_PORT}" for pod in served.proxy_pods()]
 
     for pod in pods:
-        printed = await run_inside(served.kubectl, "wandering_session.py", "more_whereami", "1", pod)
+        printed = await run_inside(served.kubectl, "numbers", "wandering_session.py", "more_whereami", "1", pod)
         assert json.loads(printed) == [[200, True]]
     served.kubectl.run("delete", "mcpc", "more")
 

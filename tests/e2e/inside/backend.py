@@ -36,7 +36,7 @@ def header(name: str) -> str:
 @server.tool
 async def hold() -> str:
     """Answer once somebody lets go."""
-    global held  # noqa: PLW0603
+    global held
     held += 1
     try:
         await may_go.wait()
