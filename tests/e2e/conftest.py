@@ -50,9 +50,14 @@ def sharing(tmp_path_factory: pytest.TempPathFactory) -> Sharing:
 def cluster(bare_cluster: Kubectl, sharing: Sharing) -> Kubectl:
     """The cluster, with the CRDs of ``crds/``."""
     with sharing.together():
-        bare_cluster.run("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+        apply_crds(bare_cluster)
         bare_cluster.wait("condition=Established", "-f", str(CRDS))
     return bare_cluster
+
+
+def apply_crds(cluster: Kubectl) -> None:
+    """In Helm's name, so that releases may take them over and change them."""
+    cluster.run("apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", str(CRDS))
 
 
 @pytest.fixture(scope="module")
