@@ -60,7 +60,7 @@ def apply_crds(cluster: Kubectl) -> None:
     cluster.run("apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", str(CRDS))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def alone(cluster: Kubectl, sharing: Sharing) -> Iterator[None]:
     """No other test runs meanwhile."""
     with sharing.alone():

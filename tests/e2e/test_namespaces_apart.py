@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
 from tests.e2e.conftest import NewNamespace, NewRelease
 from tests.e2e.pods import PORT, backend, from_secret, mcp_connection, mcp_proxy
-from tests.e2e.release import SERVICE
+from tests.e2e.release import SERVICE, Release
 from tests.e2e.sessions import session, until
 from tests.proxy.client import Client
 
-pytestmark = pytest.mark.usefixtures("alone")
 NOT_FOUND = 404
 
 
-@pytest.mark.parametrize("scope", ["release-each", "cluster-wide"])
-async def test_nam_07_equal_names_stay_apart(
-    scope: Literal["release-each", "cluster-wide"], new_namespace: NewNamespace, new_release: NewRelease, image: str
+async def test_nam_07_equal_names_stay_apart_with_an_operator_each(
+    new_namespace: NewNamespace, new_release: NewRelease, image: str
 ) -> None:
-    red, blue = both = [new_release(new_namespace()) for _ in range(2)]
-    if scope == "release-each":
-        for release in both:
-            release.install()
-    else:
-        new_release(new_namespace()).install(watchAllNamespaces=True, proxy={"create": False})
-        for release in both:
-            release.kubectl.apply(mcp_proxy())
+    red, blue = (new_release(new_namespace()) for _ in range(2))
+    for release in (red, blue):
+        release.install()
+
+    await assert_apart(red, blue, image)
+
+
+@pytest.mark.usefixtures("alone")
+async def test_nam_07_equal_names_stay_apart_with_one_operator(
+    new_namespace: NewNamespace, new_release: NewRelease, image: str
+) -> None:
+    """It would serve the namespaces of other tests too."""
+    red, blue = (new_release(new_namespace()) for _ in range(2))
+    new_release(new_namespace()).install(watchAllNamespaces=True, proxy={"create": False})
+    for release in (red, blue):
+        release.kubectl.apply(mcp_proxy())
+
+    await assert_apart(red, blue, image)
+
+
+async def assert_apart(red: Release, blue: Release, image: str) -> None:
+    """With a connection of one name in each, and a Secret of one name for it: what happens to red's is nothing to
+    blue."""
     for release, value in ((red, "red"), (blue, "blue")):
         release.kubectl.run("create", "secret", "generic", "key", f"--from-literal=key={value}")
         headers = [from_secret("X-Key", "key", "key")]
         url = f"http://numbers:{PORT}/mcp"
         release.kubectl.apply(*backend("numbers", image), mcp_connection("numbers", url, headers=headers))
-    for release in both:
+    for release in (red, blue):
         release.kubectl.wait("condition=Ready", "mcpc", "numbers")
         release.until_available()
     pods = blue.proxy_uids()
