@@ -129,6 +129,20 @@ def _namespace(cluster: Kubectl, sharing: Sharing) -> Iterator[Kubectl]:
             cluster.run("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process for tests that share a release, any for the rest; those that run alone come last."""
+    for item in items:
+        if "served" in _fixtures(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: "alone" in _fixtures(item))
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    names: list[str] = getattr(item, "fixturenames", [])
+    return names
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put what the namespaces hold beside a failure."""
