@@ -14,7 +14,7 @@ PORT ?= 8000
 SAMPLE_PORT ?= 8001
 JOBS ?= auto
 TESTS ?= tests
-E2E_JOBS ?= 2
+E2E_JOBS ?= 3
 E2E_TESTS ?= tests/e2e
 
 VENV := .venv
@@ -53,6 +53,7 @@ test: setup ## run all tests (TESTS=tests/cli for one folder, JOBS=1 for one pro
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(TESTS)
 
 e2e: setup ## tests in a kind cluster made for them (KEEP=1 leaves it, CLUSTER=current uses yours)
+	@$(BIN)/python -m tests.chart.programs helm4
 	@$(BIN)/python -m tests.cluster.kind run $(BIN)/python -m pytest -n $(E2E_JOBS) --dist loadgroup $(E2E_TESTS)
 
 e2e-down: setup ## remove the cluster that KEEP=1 left

@@ -90,7 +90,7 @@ def _strict(structural: dict[str, Any]) -> dict[str, Any]:
         strict["additionalProperties"] = _strict(structural["additionalProperties"])
     elif structural["type"] == "object" and not structural.get("x-kubernetes-preserve-unknown-fields"):
         strict["additionalProperties"] = False
-        strict["properties"] = {name: _strict(value) for name, value in structural["properties"].items()}
+        strict["properties"] = {name: _strict(value) for name, value in structural.get("properties", {}).items()}
     return strict
 
 

@@ -1,7 +1,7 @@
 """Helm of both major versions and kubectl-validate, built from their Go modules once per version.
 
-What was built stays in the cache. ``python -m tests.chart.programs`` builds ahead of the tests; parallel test workers
-that find nothing wait for the first of them to do it.
+What was built stays in the cache. ``python -m tests.chart.programs [NAME ...]`` builds ahead of the tests; parallel
+test workers that find nothing wait for the first of them to do it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _link_flags(package: str, version: str) -> str:
 
 
 if __name__ == "__main__":
-    for each in NAMES:
+    for each in sys.argv[1:] or NAMES:
         try:
             print(find_or_build(each, lambda line: print(line, file=sys.stderr, flush=True)))
         except AssertionError as error:

@@ -213,6 +213,35 @@ async def test_k8s_11_a_second_release_leaves_the_definitions_to_the_first_or_ta
     assert not has_novelty(await release.crds())
 
 
+async def test_definitions_that_kubectl_applied_become_those_of_a_release(
+    release: Release, helm_name: str, tmp_path: Path
+) -> None:
+    later = next_chart(tmp_path)
+    await release.kubectl("apply", "--server-side", "-f", str(CHART / "files" / "crds"))
+
+    await release.helm("install", "--create-namespace", "--take-ownership", *forced(helm_name), chart=later)
+    assert has_novelty(await release.crds())
+    await release.helm("upgrade")
+
+    assert not has_novelty(await release.crds())
+
+
+async def test_a_release_that_takes_up_definitions_late_has_them_brought_up_to_date_once(
+    release: Release, helm_name: str, tmp_path: Path
+) -> None:
+    """As the chart's README says."""
+    later = next_chart(tmp_path)
+    await release.kubectl("apply", "--server-side", "-f", str(CHART / "files" / "crds"))
+    await release.helm("install", "--create-namespace", crds={"enabled": False})
+
+    await release.helm("upgrade", "--take-ownership", *forced(helm_name), chart=later, crds={"enabled": True})
+    await release.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(later / "files" / "crds"))
+    assert has_novelty(await release.crds())
+    await release.helm("upgrade", *forced(helm_name), crds={"enabled": True})
+
+    assert not has_novelty(await release.crds())
+
+
 @ONE_HELM
 async def test_a_proxy_that_the_api_server_refuses_is_told(release: Release) -> None:
     """A rule that only the API server checks. The release is what it is, and says nothing of it."""
@@ -251,6 +280,11 @@ async def test_another_name_is_another_proxy(release: Release) -> None:
         await until(lambda: release.exists(PROXY, "second"))
 
     assert not await release.source()
+
+
+def forced(helm_name: str) -> list[str]:
+    """What Helm 4 wants in order to change what kubectl has applied. Helm 3 knows no such conflict."""
+    return ["--force-conflicts"] if helm_name == "helm4" else []
 
 
 async def has_no_crds(release: Release) -> bool:

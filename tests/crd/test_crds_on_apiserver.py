@@ -13,6 +13,7 @@ import pytest
 from mcp_connections.api.parsing import parse
 from tests.api.manifests import EVERYTHING, HTTP, INVALID, VALID, Invalid, Valid, headers, manifest, with_http
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.plugin import CRDS
 from tests.crd.resource_api import Refused, ResourceApi
 
 CRD_NAMES = ["mcpconnections.mcp-connections.io", "mcpproxies.mcp-connections.io"]
@@ -26,6 +27,13 @@ def test_the_crd_is_established_and_structural(control_plane: ControlPlane, name
     assert conditions["Established"] == "True"
     assert conditions["NamesAccepted"] == "True"
     assert "NonStructuralSchema" not in conditions
+
+
+def test_the_crds_are_stored_as_they_are(control_plane: ControlPlane) -> None:
+    """So whoever else applies them as well, a release of the chart above all, meets no conflict."""
+    control_plane.kubectl(
+        *("apply", "--server-side", "--field-manager=somebody-else", "--dry-run=server", "-f", str(CRDS))
+    )
 
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case.id)

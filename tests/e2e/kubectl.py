@@ -62,6 +62,11 @@ class Kubectl:
         found: Object = json.loads(self.run("get", kind, name, "--output=json"))
         return found
 
+    def items(self, kind: str, *words: str) -> list[Object]:
+        """The objects of a kind as they are now."""
+        found: list[Object] = json.loads(self.run("get", kind, *words, "--output=json"))["items"]
+        return found
+
     def wait(self, condition: str, *objects: str) -> None:
         """kubectl wait --for=``condition``."""
         self.run("wait", f"--for={condition}", f"--timeout={SECONDS:.0f}s", *objects, seconds=SECONDS + 60)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mcp_connections.api.meta import API_VERSION
@@ -10,27 +13,9 @@ from tests.e2e.kubectl import Kubectl, Object
 PORT = 9000
 LABEL = "app.kubernetes.io/name"
 
-SERVER = f'''"""An MCP server with two tools. The product's image has what it needs."""
-from fastmcp import FastMCP
-
-server = FastMCP("backend")
-
-
-@server.tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-@server.tool
-def whereami() -> str:
-    """Name of the pod."""
-    import socket
-    return socket.gethostname()
-
-
-server.run(transport="http", host="0.0.0.0", port={PORT}, path="/mcp")
-'''
+INSIDE = Path(__file__).parent / "inside"
+TOOLS = ("add", "grow", "header", "hold", "holding", "let_go", "whereami")
+"""Of the backend."""
 
 
 def pod(name: str, container: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -65,13 +50,15 @@ def backend(name: str, image: str) -> list[dict[str, Any]]:
     container = {
         "image": image,
         "command": ["python3", "/server/server.py"],
+        "env": [{"name": "PORT", "value": str(PORT)}],
         "ports": [{"containerPort": PORT}],
         "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
         "volumeMounts": [{"name": "server", "mountPath": "/server"}, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
     }
+    server = (INSIDE / "backend.py").read_text()
     volumes = [{"name": "server", "configMap": {"name": name}}, {"name": "tmp", "emptyDir": {}}]
     return [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"server.py": SERVER}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"server.py": server}},
         pod(name, container, volumes=volumes, restartPolicy="Always"),
         {
             "apiVersion": "v1",
@@ -87,14 +74,20 @@ def mcp_proxy(name: str = "default", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": "McpProxy", "metadata": {"name": name}, "spec": spec}
 
 
-def mcp_connection(name: str, url: str, **spec: Any) -> dict[str, Any]:
+def mcp_connection(name: str, url: str, *, headers: Sequence[Mapping[str, Any]] = (), **spec: Any) -> dict[str, Any]:
     """An McpConnection by URL."""
+    http = {"url": url, "headers": list(headers)} if headers else {"url": url}
     return {
         "apiVersion": API_VERSION,
         "kind": "McpConnection",
         "metadata": {"name": name},
-        "spec": {"transport": {"http": {"url": url}}, **spec},
+        "spec": {"transport": {"http": http}, **spec},
     }
+
+
+def from_secret(header: str, secret: str, key: str) -> dict[str, Any]:
+    """A header whose value is in a Secret."""
+    return {"name": header, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def output_of(kubectl: Kubectl, container: dict[str, Any]) -> str:
@@ -104,6 +97,12 @@ def output_of(kubectl: Kubectl, container: dict[str, Any]) -> str:
     output = kubectl.run("logs", "once")
     assert ended["status"]["phase"] == "Succeeded", output
     return output
+
+
+async def run_inside(kubectl: Kubectl, pod: str, program: str, *words: str) -> str:
+    """What a program of ``inside`` prints in a pod."""
+    command = ["exec", f"pod/{pod}", "--", "python3", "-c", (INSIDE / program).read_text(), *words]
+    return await asyncio.to_thread(kubectl.run, *command)
 
 
 def _has_ended(live: Object) -> bool:

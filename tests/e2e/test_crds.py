@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.conftest import CRDS
+from tests.e2e.conftest import CRDS, apply_crds
 from tests.e2e.kubectl import Kubectl
 
 BACKEND = {
@@ -22,12 +22,13 @@ def test_both_kinds_are_listed_by_their_short_names(kubectl: Kubectl) -> None:
     assert "No resources found" in kubectl.run("get", "mcpp", check=False)
 
 
-def test_applying_them_again_changes_nothing(cluster: Kubectl) -> None:
-    before = cluster.run("get", "-f", str(CRDS), "--output=jsonpath={.items[*].metadata.resourceVersion}")
+def test_applying_them_again_changes_nothing(kubectl: Kubectl) -> None:
+    apply_crds(kubectl)
+    before = kubectl.run("get", "-f", str(CRDS), "--output=jsonpath={.items[*].metadata.resourceVersion}")
 
-    cluster.run("apply", "--server-side", "-f", str(CRDS))
+    apply_crds(kubectl)
 
-    assert cluster.run("get", "-f", str(CRDS), "--output=jsonpath={.items[*].metadata.resourceVersion}") == before
+    assert kubectl.run("get", "-f", str(CRDS), "--output=jsonpath={.items[*].metadata.resourceVersion}") == before
 
 
 def test_a_wrong_resource_is_refused_with_its_field(kubectl: Kubectl) -> None:

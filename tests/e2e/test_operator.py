@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from fastmcp import Client
 
-from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.operator_pod import operator_objects
-from tests.e2e.pods import PORT, backend, mcp_connection, mcp_proxy, output_of
+from tests.e2e.kubectl import Object
+from tests.e2e.pods import PORT, TOOLS, mcp_connection, output_of, run_inside
 from tests.e2e.port_forward import port_forward
+from tests.e2e.release import SERVICE, Release
 
-SERVICE = "service/mcp-proxy-default"
+MOUNTED = [f"numbers_{tool}" for tool in TOOLS]
 CLIENT = """
 import asyncio, json, sys
 from fastmcp import Client
@@ -28,48 +27,47 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def installed(kubectl: Kubectl, image: str) -> Kubectl:
-    """A namespace with an operator, a backend, and one connection to it that is ready."""
-    assert kubectl.namespace is not None
-    kubectl.apply(
-        *operator_objects(kubectl.namespace, image),
-        *backend("numbers", image),
-        mcp_proxy(replicas=1),
-        mcp_connection("numbers", f"http://numbers:{PORT}/mcp"),
-    )
-    kubectl.wait("condition=Ready", "mcpc", "numbers")
-    return kubectl
-
-
-async def test_a_tool_is_called_from_outside(installed: Kubectl) -> None:
-    async with port_forward(installed, SERVICE, "http") as address, Client(f"http://{address}/mcp") as client:
-        assert sorted(tool.name for tool in await client.list_tools()) == ["numbers_add", "numbers_whereami"]
+async def test_a_tool_is_called_from_outside(served: Release) -> None:
+    async with port_forward(served.kubectl, SERVICE, "http") as address, Client(f"http://{address}/mcp") as client:
+        assert sorted(tool.name for tool in await client.list_tools()) == MOUNTED
         assert (await client.call_tool("numbers_add", {"a": 20, "b": 22})).data == 42
         assert (await client.call_tool("numbers_whereami", {})).data == "numbers"
 
 
-def test_a_tool_is_called_from_a_pod(installed: Kubectl, image: str) -> None:
+def test_a_tool_is_called_from_a_pod(served: Release, image: str) -> None:
     """By the address that the McpProxy names in its status."""
-    endpoint = installed.until("mcpp", "default", is_programmed)["status"]["endpoint"]
+    endpoint = served.kubectl.until("mcpp", "default", is_programmed)["status"]["endpoint"]
 
-    found = json.loads(output_of(installed, {"image": image, "command": ["python3", "-c", CLIENT, endpoint]}))
+    found = json.loads(output_of(served.kubectl, {"image": image, "command": ["python3", "-c", CLIENT, endpoint]}))
 
-    assert found == {"tools": ["numbers_add", "numbers_whereami"], "answer": 5}
+    assert found == {"tools": MOUNTED, "answer": 5}
 
 
-async def test_a_connection_comes_and_goes_without_a_new_pod(installed: Kubectl, image: str) -> None:
-    before = proxy_pods(installed)
+async def test_a_connection_comes_and_goes_without_a_new_pod(served: Release) -> None:
+    before = served.proxy_uids()
 
-    async with port_forward(installed, SERVICE, "http") as address, Client(f"http://{address}/mcp") as client:
-        installed.apply(mcp_connection("more", f"http://numbers:{PORT}/mcp"))
-        installed.wait("condition=Ready", "mcpc", "more")
+    async with port_forward(served.kubectl, SERVICE, "http") as address, Client(f"http://{address}/mcp") as client:
+        served.kubectl.apply(mcp_connection("more", f"http://numbers:{PORT}/mcp"))
+        served.kubectl.wait("condition=Ready", "mcpc", "more")
         assert (await client.call_tool("more_add", {"a": 1, "b": 1})).data == 2
-        installed.run("delete", "mcpc", "more")
-        installed.until("mcpp", "default", lambda live: mounted(live) == 1)
+        served.kubectl.run("delete", "mcpc", "more")
+        served.kubectl.until("mcpp", "default", lambda live: mounted(live) == 1)
         assert (await client.call_tool("numbers_add", {"a": 1, "b": 1})).data == 2
 
-    assert proxy_pods(installed) == before
+    assert served.proxy_uids() == before
+
+
+async def test_no_pod_has_rights_beyond_its_namespace(served: Release) -> None:
+    """The operator's none in another, the proxy's none at all, by the credentials that are in them."""
+    (operator,), (proxy,) = served.operator_pods(), served.proxy_pods()
+    places = (served.namespace, "kube-system", "default", "")
+
+    tried = [
+        json.loads(await run_inside(served.kubectl, pod["metadata"]["name"], "try_secrets.py", *places))
+        for pod in (operator, proxy)
+    ]
+
+    assert tried == [[200, 403, 403, 403], [None] * 4]
 
 
 def is_programmed(live: Object) -> bool:
@@ -79,11 +77,3 @@ def is_programmed(live: Object) -> bool:
 
 def mounted(live: Object) -> int:
     return int(live["status"]["connections"]["total"])
-
-
-def proxy_pods(kubectl: Kubectl) -> str:
-    """Names, ids and restarts of the pods of proxies."""
-    return kubectl.run(
-        *("get", "pods", "--selector=app.kubernetes.io/name=mcp-proxy"),
-        "--output=jsonpath={range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount}{end}",
-    )

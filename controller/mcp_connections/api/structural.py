@@ -102,6 +102,9 @@ class _Walk:
                 name: self.convert(member, f"{path}.{name}".lstrip("."), within)
                 for name, member in result["properties"].items()
             }
+            # The API server drops an empty one, and whoever applied it would find the definition changed by others.
+            if not result["properties"]:
+                del result["properties"]
         if "items" in result:
             result["items"] = self.convert(result["items"], f"{path}[]", within)
         values = result.pop("additionalProperties", False)
