@@ -54,7 +54,7 @@ test: setup ## run all tests (TESTS=tests/cli for one folder, JOBS=1 for one pro
 
 e2e: setup ## tests in a kind cluster made for them (KEEP=1 leaves it, CLUSTER=current uses yours)
 	@$(BIN)/python -m tests.chart.programs helm4
-	@$(BIN)/python -m tests.cluster.kind run $(BIN)/python -m pytest -n $(E2E_JOBS) --dist loadgroup $(E2E_TESTS)
+	@$(BIN)/python -m tests.cluster.kind run $(BIN)/python -m pytest -n $(E2E_JOBS) --dist loadfile --no-loadscope-reorder $(E2E_TESTS)
 
 e2e-down: setup ## remove the cluster that KEEP=1 left
 	@$(BIN)/python -m tests.cluster.kind down

@@ -129,18 +129,9 @@ def _namespace(cluster: Kubectl, sharing: Sharing) -> Iterator[Kubectl]:
             cluster.run("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process for tests that share a release, any for the rest; those that run alone come last."""
-    for item in items:
-        if "served" in _fixtures(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=lambda item: "alone" in _fixtures(item))
-
-
-def _fixtures(item: pytest.Item) -> list[str]:
-    names: list[str] = getattr(item, "fixturenames", [])
-    return names
+    """Those that run alone come last, when no other has to wait for them."""
+    items.sort(key=lambda item: "alone" in getattr(item, "fixturenames", ()))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,16 +1,9 @@
-"""Equal names in two namespaces have nothing to do with one another, with an operator each or one for both."""
+"""Equal names in two namespaces have nothing to do with one another, with an operator in each."""
 
 from __future__ import annotations
 
-import pytest
-
+from tests.e2e.apart import assert_apart
 from tests.e2e.conftest import NewNamespace, NewRelease
-from tests.e2e.pods import PORT, backend, from_secret, mcp_connection, mcp_proxy
-from tests.e2e.release import SERVICE, Release
-from tests.e2e.sessions import session, until
-from tests.proxy.client import Client
-
-NOT_FOUND = 404
 
 
 async def test_nam_07_equal_names_stay_apart_with_an_operator_each(
@@ -21,58 +14,3 @@ async def test_nam_07_equal_names_stay_apart_with_an_operator_each(
         release.install()
 
     await assert_apart(red, blue, image)
-
-
-@pytest.mark.usefixtures("alone")
-async def test_nam_07_equal_names_stay_apart_with_one_operator(
-    new_namespace: NewNamespace, new_release: NewRelease, image: str
-) -> None:
-    """It would serve the namespaces of other tests too."""
-    red, blue = (new_release(new_namespace()) for _ in range(2))
-    new_release(new_namespace()).install(watchAllNamespaces=True, proxy={"create": False})
-    for release in (red, blue):
-        release.kubectl.apply(mcp_proxy())
-
-    await assert_apart(red, blue, image)
-
-
-async def assert_apart(red: Release, blue: Release, image: str) -> None:
-    """With a connection of one name in each, and a Secret of one name for it: what happens to red's is nothing to
-    blue."""
-    for release, value in ((red, "red"), (blue, "blue")):
-        release.kubectl.run("create", "secret", "generic", "key", f"--from-literal=key={value}")
-        headers = [from_secret("X-Key", "key", "key")]
-        url = f"http://numbers:{PORT}/mcp"
-        release.kubectl.apply(*backend("numbers", image), mcp_connection("numbers", url, headers=headers))
-    for release in (red, blue):
-        release.kubectl.wait("condition=Ready", "mcpc", "numbers")
-        release.until_available()
-    pods = blue.proxy_uids()
-
-    async with session(red.kubectl, SERVICE) as of_red, session(blue.kubectl, SERVICE) as of_blue:
-        assert [await key_of(each) for each in (of_red, of_blue)] == ["red", "blue"]
-        red.kubectl.run("patch", "secret", "key", "--patch", '{"stringData": {"key": "crimson"}}')
-        await until(lambda: has_key(of_red, "crimson"), "the new Secret is used")
-        assert await key_of(of_blue) == "blue"
-
-        red.kubectl.run("delete", "mcpc", "numbers")
-        await until(lambda: has_nothing(of_red), "the one that was deleted is gone")
-        assert await key_of(of_blue) == "blue"
-        refused = await of_blue.request("tools/list", mcp_session_id=str(of_red.session_id))
-        assert refused.status == NOT_FOUND
-    assert blue.proxy_uids() == pods
-
-
-async def key_of(client: Client) -> str:
-    """The header that the backend gets."""
-    return (await client.call("numbers_header", {"name": "x-key"})).text
-
-
-async def has_key(client: Client, wanted: str) -> bool:
-    """Whether it is that one."""
-    return await key_of(client) == wanted
-
-
-async def has_nothing(client: Client) -> bool:
-    """Whether a client sees no tool at all."""
-    return not await client.names()
