@@ -133,7 +133,7 @@ class RepeatedEventIsCounted(Observable):
             await until(lambda: accepted(bench, "notes", "True"))
 
     async def holds(self, bench: Bench) -> bool:
-        return any(each["count"] > 1 for each in await bench.events())
+        return any(each.get("count", 1) > 1 for each in await bench.events())
 
 
 class NewConnectionIsSeen(Observable):
