@@ -74,7 +74,7 @@ FAILS: dict[Right, type[Observable]] = {
     Right("", "serviceaccounts", "delete"): BridgeIsTakenAway,
     Right("", "serviceaccounts", "list"): WorkloadIsMade,
     Right("apps", "deployments", "get"): WorkloadIsMade,
-    Right("apps", "deployments", "list"): DeletedDeploymentComesBack,
+    Right("apps", "deployments", "list"): WorkloadIsMade,
     Right("apps", "deployments", "watch"): DeletedDeploymentComesBack,
     Right("apps", "deployments", "create"): WorkloadIsMade,
     Right("apps", "deployments", "patch"): WorkloadIsMade,
