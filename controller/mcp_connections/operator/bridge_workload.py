@@ -16,16 +16,16 @@ from typing import Any
 from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.proxy import McpProxy
 from mcp_connections.api.transport import StdioTransport
+from mcp_connections.operator.hardening import TMP_MOUNT, TMP_VOLUME, hardened_container, hardened_pod, service_account
 from mcp_connections.operator.labels import (
     bridge_annotations,
     bridge_labels,
     bridge_name,
     bridge_selector_labels,
-    connection_reference,
+    owner_reference,
     selector_labels,
 )
 from mcp_connections.operator.mount_secrets import TOKEN_KEY
-from mcp_connections.operator.workload import SHUTDOWN_MARGIN, USER
 
 PORT = 8000
 TOKEN_PATH = "/etc/mcp-connections/bridge"  # noqa: S105  (a path)
@@ -75,7 +75,7 @@ def bridge_workload(bridge: Bridge) -> list[dict[str, Any]]:
     """The bodies to apply, in order: what guards and feeds the pod comes before the Deployment."""
     return [
         _token_secret(bridge),
-        _service_account(bridge),
+        service_account(_metadata(bridge)),
         _network_policy(bridge),
         _service(bridge),
         _deployment(bridge),
@@ -89,7 +89,7 @@ def _metadata(bridge: Bridge, name: str | None = None) -> dict[str, Any]:
         "namespace": metadata.namespace,
         "labels": bridge_labels(metadata.name),
         "annotations": bridge_annotations(bridge.connection),
-        "ownerReferences": [connection_reference(bridge.connection)],
+        "ownerReferences": [owner_reference(bridge.connection)],
     }
 
 
@@ -100,15 +100,6 @@ def _token_secret(bridge: Bridge) -> dict[str, Any]:
         "metadata": _metadata(bridge, token_secret_name(bridge.connection.metadata.name)),
         "type": "Opaque",
         "data": {TOKEN_KEY: base64.b64encode(bridge.token.encode()).decode()},
-    }
-
-
-def _service_account(bridge: Bridge) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": _metadata(bridge),
-        "automountServiceAccountToken": False,
     }
 
 
@@ -169,63 +160,33 @@ def _deployment(bridge: Bridge) -> dict[str, Any]:
 
 def _pod_spec(bridge: Bridge) -> dict[str, Any]:
     given = bridge.proxy.spec.pod_template.spec
-    return {name: given[name] for name in _PLACEMENT if name in given} | {
-        "serviceAccountName": bridge.name,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+    placement = {name: given[name] for name in _PLACEMENT if name in given}
+    hardened = hardened_pod(bridge.name, _drain_seconds(bridge))
+    token = {"secretName": token_secret_name(bridge.connection.metadata.name), "defaultMode": 0o440}
+    return {
+        **placement,
+        **hardened,
         # What the command leaves behind is reaped by the pod's first process, which the bridge is not.
         "shareProcessNamespace": True,
-        "terminationGracePeriodSeconds": _drain_seconds(bridge) + SHUTDOWN_MARGIN,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
         "containers": [_container(bridge)],
-        "volumes": [
-            {
-                "name": "token",
-                "secret": {
-                    "secretName": token_secret_name(bridge.connection.metadata.name),
-                    "defaultMode": 0o440,
-                },
-            },
-            {"name": "tmp", "emptyDir": {}},
-        ],
+        "volumes": [{"name": "token", "secret": token}, TMP_VOLUME],
     }
 
 
 def _container(bridge: Bridge) -> dict[str, Any]:
     stdio = bridge.stdio
-    container: dict[str, Any] = {
+    return hardened_container("http", stdio.resources) | {
         "name": CONTAINER,
         "image": stdio.image or bridge.proxy.spec.image or bridge.default_image,
         "command": ["mcp-connections", "bridge"],
         "args": _arguments(bridge),
         "env": _environment(stdio),
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 2, "timeoutSeconds": 3},
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "http"},
-            "periodSeconds": 10,
-            "timeoutSeconds": 5,
-            "failureThreshold": 6,
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
         "volumeMounts": [
             {"name": "token", "mountPath": TOKEN_PATH, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (within the container)
+            TMP_MOUNT,
         ],
     }
-    if resources := {name: values for name, values in stdio.resources.dump().items() if values}:
-        container["resources"] = resources
-    return container
 
 
 def _arguments(bridge: Bridge) -> list[str]:

@@ -19,6 +19,7 @@ CONNECTION_ANNOTATION = "mcp-connections.io/connection"
 COMPONENT = "mcp-proxy"
 BRIDGE = "mcp-bridge"
 
+_OURS = {MANAGED_BY: MANAGER, "app.kubernetes.io/part-of": "mcp-connections"}
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _PREFIX = "mcp-proxy-"
 _BRIDGE_PREFIX = "mcp-bridge-"
@@ -43,10 +44,7 @@ def selector_labels(proxy: str) -> dict[str, str]:
 
 def object_labels(proxy: McpProxy) -> dict[str, str]:
     """Labels of every object of the workload."""
-    return selector_labels(proxy.metadata.name) | {
-        MANAGED_BY: MANAGER,
-        "app.kubernetes.io/part-of": "mcp-connections",
-    }
+    return selector_labels(proxy.metadata.name) | _OURS
 
 
 def object_annotations(proxy: McpProxy) -> dict[str, str]:
@@ -68,13 +66,13 @@ def selector(proxy: str) -> str:
     return ",".join(f"{key}={value}" for key, value in (selector_labels(proxy) | {MANAGED_BY: MANAGER}).items())
 
 
-def owner_reference(proxy: McpProxy) -> dict[str, object]:
-    """Makes an object go when the McpProxy goes."""
+def owner_reference(owner: McpProxy | McpConnection) -> dict[str, object]:
+    """Makes an object go when its owner goes."""
     return {
-        "apiVersion": proxy.api_version,
-        "kind": proxy.kind,
-        "name": proxy.metadata.name,
-        "uid": proxy.metadata.uid,
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
         "controller": True,
     }
 
@@ -91,10 +89,7 @@ def bridge_selector_labels(connection: str) -> dict[str, str]:
 
 def bridge_labels(connection: str) -> dict[str, str]:
     """Labels of every object of a bridge."""
-    return bridge_selector_labels(connection) | {
-        MANAGED_BY: MANAGER,
-        "app.kubernetes.io/part-of": "mcp-connections",
-    }
+    return bridge_selector_labels(connection) | _OURS
 
 
 def bridge_annotations(connection: McpConnection) -> dict[str, str]:
@@ -110,17 +105,6 @@ def connection_of(obj: Mapping[str, Any]) -> str | None:
         return None
     name: str | None = (metadata.get("annotations") or {}).get(CONNECTION_ANNOTATION)
     return name
-
-
-def connection_reference(connection: McpConnection) -> dict[str, object]:
-    """Makes an object go when the McpConnection goes."""
-    return {
-        "apiVersion": connection.api_version,
-        "kind": connection.kind,
-        "name": connection.metadata.name,
-        "uid": connection.metadata.uid,
-        "controller": True,
-    }
 
 
 def _short(name: str, limit: int) -> str:

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from mcp_connections.api.proxy import McpProxy
+from mcp_connections.operator.hardening import TMP_MOUNT, TMP_VOLUME, hardened_container, hardened_pod, service_account
 from mcp_connections.operator.labels import (
     object_annotations,
     object_labels,
@@ -23,15 +24,11 @@ MOUNTS_PATH = "/etc/mcp-connections/mounts"
 ADMIN_PATH = "/etc/mcp-connections/admin"
 PORT = 8000
 ADMIN_PORT = 8001
-USER = 65532
-"""User and group of the container, the "nonroot" of common base images."""
-SHUTDOWN_MARGIN = 15
-"""Seconds that a pod gets on top of the drain timeout: for closing sessions, and for endpoints to be withdrawn."""
 
 
 def workload(proxy: McpProxy, default_image: str) -> list[dict[str, Any]]:
     """The bodies to apply, in order: what a pod needs comes before the Deployment."""
-    return [_service_account(proxy), _service(proxy), _deployment(proxy, default_image)]
+    return [service_account(_metadata(proxy)), _service(proxy), _deployment(proxy, default_image)]
 
 
 def endpoint(proxy: McpProxy) -> str:
@@ -47,15 +44,6 @@ def _metadata(proxy: McpProxy, annotations: dict[str, str] | None = None) -> dic
         "labels": object_labels(proxy),
         "annotations": (annotations or {}) | object_annotations(proxy),
         "ownerReferences": [owner_reference(proxy)],
-    }
-
-
-def _service_account(proxy: McpProxy) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": _metadata(proxy),
-        "automountServiceAccountToken": False,
     }
 
 
@@ -99,18 +87,7 @@ def _pod_template(proxy: McpProxy, default_image: str) -> dict[str, Any]:
 
 def _pod_spec(proxy: McpProxy, default_image: str) -> dict[str, Any]:
     name = proxy.metadata.name
-    return {
-        "serviceAccountName": workload_name(name),
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": math.ceil(proxy.spec.drain_timeout.seconds) + SHUTDOWN_MARGIN,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+    return hardened_pod(workload_name(name), math.ceil(proxy.spec.drain_timeout.seconds)) | {
         "containers": [_container(proxy, default_image)],
         "volumes": [
             {
@@ -124,13 +101,13 @@ def _pod_spec(proxy: McpProxy, default_image: str) -> dict[str, Any]:
                 },
             },
             {"name": "admin", "secret": {"secretName": admin_secret_name(name), "defaultMode": 0o440}},
-            {"name": "tmp", "emptyDir": {}},
+            TMP_VOLUME,
         ],
     }
 
 
 def _container(proxy: McpProxy, default_image: str) -> dict[str, Any]:
-    container: dict[str, Any] = {
+    return hardened_container("admin", proxy.spec.resources) | {
         "name": "proxy",
         "image": proxy.spec.image or default_image,
         "command": ["mcp-connections", "proxy"],
@@ -148,24 +125,9 @@ def _container(proxy: McpProxy, default_image: str) -> dict[str, Any]:
             {"name": "http", "containerPort": PORT, "protocol": "TCP"},
             {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},
         ],
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "admin"}, "periodSeconds": 2, "timeoutSeconds": 3},
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "admin"},
-            "periodSeconds": 10,
-            "timeoutSeconds": 5,
-            "failureThreshold": 6,
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
         "volumeMounts": [
             {"name": "mounts", "mountPath": MOUNTS_PATH, "readOnly": True},
             {"name": "admin", "mountPath": ADMIN_PATH, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (within the container)
+            TMP_MOUNT,
         ],
     }
-    if resources := {name: values for name, values in proxy.spec.resources.dump().items() if values}:
-        container["resources"] = resources
-    return container
