@@ -129,7 +129,7 @@ class _Endpoint:
                 body += part
                 if len(body) > MAX_ANSWER:
                     raise CommandError(f"{self._url} answers with more than {MAX_ANSWER} bytes. Check the URL.")
-            return _answer(body.decode()) if response.content_type == "text/event-stream" else json.loads(body)
+            return _answer(bytes(body)) if response.content_type == "text/event-stream" else json.loads(body)
 
     def _check_status(self, status: int) -> None:
         if status in (401, 403):
@@ -140,11 +140,12 @@ class _Endpoint:
             raise CommandError(f"{self._url} answers HTTP {status}. Check the URL: the path of a proxy is /mcp.")
 
 
-def _answer(stream: str) -> Any:
+def _answer(stream: bytes) -> Any:
     """The event that answers a request. Notifications may come before it."""
-    for event in stream.replace("\r\n", "\n").split("\n\n"):
-        data = [line.removeprefix("data:") for line in event.split("\n") if line.startswith("data:")]
-        message = json.loads("\n".join(data)) if any(map(str.strip, data)) else {}
+    from mcp_connections.proxy.wire.event_stream import EventStreamParser
+
+    for event in EventStreamParser(MAX_ANSWER).feed(stream):
+        message = json.loads(event.data) if event.data.strip() else {}
         if "result" in message or "error" in message:
             return message
     raise _NotYet("the answer broke off")
