@@ -11,6 +11,7 @@ from typing import Final
 
 from mcp_connections.proxy.access.client_access import Principal
 from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.envelope import NAME_MEMBER
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
 LOGGER: Final = "mcp_connections.audit"
@@ -21,7 +22,7 @@ LONGEST: Final = 256
 _log = logging.getLogger(LOGGER)
 _log.setLevel(logging.INFO)
 
-_MEMBERS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "completion/complete": "ref"}
+_MEMBERS: Final = {**NAME_MEMBER, "completion/complete": "ref"}
 
 
 def target_of(method: str, message: Envelope) -> str:

@@ -18,15 +18,16 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from mcp_connections import __version__
 from mcp_connections.proxy.telemetry.metrics import OK
 from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.envelope import NAME_MEMBER
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 from mcp_connections.proxy.wire.trace_context import MEMBERS, TRACEPARENT, incoming, send_with
 
-_TARGETS: Final = {
-    "tools/call": ("name", "gen_ai.tool.name"),
-    "prompts/get": ("name", "gen_ai.prompt.name"),
-    "resources/read": ("uri", "mcp.resource.uri"),
+_ATTRIBUTES: Final = {
+    "tools/call": "gen_ai.tool.name",
+    "prompts/get": "gen_ai.prompt.name",
+    "resources/read": "mcp.resource.uri",
 }
-"""The member of ``params`` that says what is asked for, and the attribute that it becomes."""
+"""The attribute for what a request asks for."""
 _MARK: Final = b'"%s"' % TRACEPARENT.encode()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 # It repeats what it cannot read, whole, and a client may send that with every request.
@@ -97,16 +98,14 @@ class Tracing:
 
     def _name(self, method: str, members: dict[str, Raw]) -> str:
         # A resource's URI has no bound to its values, so it is no part of a name.
-        member, _ = _TARGETS.get(method, ("", ""))
-        if not self._records or member != "name":
+        if not self._records or NAME_MEMBER.get(method) != "name":
             return method
-        return f"{method} {jsonrpc.decode_str(members[member])}"
+        return f"{method} {jsonrpc.decode_str(members['name'])}"
 
     def _attributes(self, method: str, connection: str, members: dict[str, Raw]) -> dict[str, Any]:
         attributes = {"mcp.method.name": method, "mcp_connections.connection": connection}
-        member, attribute = _TARGETS.get(method, ("", ""))
-        if member in members:
-            attributes[attribute] = jsonrpc.decode_str(members[member])
+        if (attribute := _ATTRIBUTES.get(method)) is not None:
+            attributes[attribute] = jsonrpc.decode_str(members[NAME_MEMBER[method]])
         return attributes
 
 
