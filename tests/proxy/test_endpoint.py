@@ -12,7 +12,7 @@ import pytest
 
 from mcp_connections.mounts.spec import Access, ClientLimits, DesiredMounts
 from mcp_connections.proxy.access.host_guard import HostGuard
-from mcp_connections.proxy.downstream import client_session, listening_stream, request_stream
+from mcp_connections.proxy.downstream import listening_stream, request_stream, unasked_messages
 from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend, text
 from tests.proxy.client import BOTH, Client
@@ -509,7 +509,7 @@ async def test_a_client_that_does_not_read_its_answer_loses_the_oldest_messages_
 async def test_a_client_that_does_not_read_its_get_stream_loses_the_oldest_messages(
     proxy: RunningProxy, backend: ScriptedBackend, unread: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_session, "MAX_QUEUED", 100)
+    monkeypatch.setattr(unasked_messages, "MAX_QUEUED", 100)
     await proxy.apply(http("one", backend.url))
     client = await proxy.client()
     get = _head(proxy, client, "x: y").replace(b"POST", b"GET", 1)

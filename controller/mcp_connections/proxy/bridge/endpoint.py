@@ -21,12 +21,13 @@ from mcp_connections.proxy.channels.bridge_faults import told
 from mcp_connections.proxy.channels.channel import ChannelError, TimedOut, unsent
 from mcp_connections.proxy.channels.connecting import STDIO_HANDSHAKE_SECONDS
 from mcp_connections.proxy.downstream.listening_stream import send_stream
-from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body
+from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body, require_json, wrong_method
 from mcp_connections.proxy.downstream.request_stream import Reachable, RequestStream, send_body
+from mcp_connections.proxy.downstream.running_requests import forgive_cancellation
 from mcp_connections.proxy.downstream.stateless.answers import code_of
 from mcp_connections.proxy.downstream.stateless.endpoint import http_status, is_stateless
 from mcp_connections.proxy.wire import jsonrpc
-from mcp_connections.proxy.wire.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Envelope, RpcError
+from mcp_connections.proxy.wire.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Envelope
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +83,7 @@ class BridgeEndpoint:
                 self.sessions.close(self._session(headers))
                 await send_body(send, 200, b"")
             else:
-                error = RpcError(INVALID_REQUEST, f"MCP does not use HTTP {method}; use POST, GET or DELETE")
-                await send_body(send, 405, jsonrpc.failure(b"null", error), [(b"allow", b"GET, POST, DELETE")])
+                raise wrong_method(method)
         except Refusal as refusal:
             await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
 
@@ -111,8 +111,7 @@ class BridgeEndpoint:
             session.close_stream(queue)
 
     async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
-        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            raise Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
+        require_json(headers)
         body = await read_body(headers, receive, MESSAGE_BYTES)
         try:
             jsonrpc.require_utf8(body)
@@ -137,9 +136,7 @@ class BridgeEndpoint:
             session = self._session(headers)
             if method == "notifications/cancelled":
                 params = jsonrpc.members(message.get("params"), method)
-                task = session.running.get(bytes(params.get("requestId", b"")))
-                if task is not None:
-                    task.cancel()
+                session.running.cancel(bytes(params.get("requestId", b"")))
             else:
                 try:
                     await session.passage.pass_on(message)
@@ -160,7 +157,7 @@ class BridgeEndpoint:
             log.warning("no session: %s", error)
             await stream.finish(jsonrpc.failure(request_id, told(unsent(error))))
         except asyncio.CancelledError:
-            _forgive()
+            forgive_cancellation()
             stream.abandon()
         else:
             opened = [(b"mcp-session-id", session.id.encode("latin-1"))]
@@ -185,18 +182,17 @@ class BridgeEndpoint:
         request_id = bytes(message["id"])
         task = asyncio.current_task()
         assert task is not None
-        session.running[request_id] = task
+        session.running.add(request_id, task)
         try:
             body = with_id(await work(), request_id)
         except ChannelError as error:
             body = jsonrpc.failure(request_id, told(error))
         except asyncio.CancelledError:
-            _forgive()
+            forgive_cancellation()
             await stream.finish(None)
             return
         finally:
-            if session.running.get(request_id) is task:
-                del session.running[request_id]
+            session.running.discard(request_id, task)
         await stream.finish(body)
 
     async def _stateless_request(
@@ -215,7 +211,7 @@ class BridgeEndpoint:
         except ChannelError as error:
             body, status = jsonrpc.failure(request_id, told(error)), 200
         except asyncio.CancelledError:
-            _forgive()
+            forgive_cancellation()
             stream.abandon()
             return
         finally:
@@ -228,10 +224,3 @@ class _Nobody(Reachable):
 
     def deliver(self, message: bytes) -> None:
         """There is nowhere to send it."""
-
-
-def _forgive() -> None:
-    """The client cancelled the request or went away, or the server stops: there is nothing more to say."""
-    task = asyncio.current_task()
-    while task is not None and task.uncancel():
-        pass

@@ -7,13 +7,15 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Raw
 
 from mcp_connections.proxy.bridge.program import Passage, Program
 from mcp_connections.proxy.channels.channel import ChannelError, Unreachable
-from mcp_connections.proxy.downstream.outbox import Outbox
+from mcp_connections.proxy.downstream.running_requests import RunningRequests
+from mcp_connections.proxy.downstream.unasked_messages import UnaskedMessages
+from mcp_connections.proxy.upstream.endings import Endings
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.jsonrpc import Envelope
@@ -25,51 +27,26 @@ MAX_SESSIONS: Final = 1000
 IDLE_SECONDS: Final = 1800.0
 """A session that nobody used or listened to for so long is ended: the proxy that opened it may be gone."""
 SWEEP_SECONDS: Final = 30.0
-MAX_QUEUED: Final = 1000
-MAX_UNHEARD: Final = 100
-"""Messages kept for a client that has no stream open."""
 REMEMBERED: Final = 256
 """Sessions of which it is known why they ended."""
 
 
-class Session:
+class Session(UnaskedMessages):
     """A client and its process. Made by SessionTable.open."""
 
     def __init__(self, session_id: str, program: Program, on_lost: Callable[[Session, ChannelError], None]) -> None:
+        super().__init__()
         self.id = session_id
-        self.running: dict[bytes, asyncio.Task[Any]] = {}
+        self.running = RunningRequests()
         """Requests in progress by the raw JSON of their id."""
         self.last_used = asyncio.get_running_loop().time()
         self.passage: Passage = program.passage(self)
         self._on_lost = on_lost
-        self._stream: Outbox | None = None
-        self._unheard = Outbox("no event stream or reconnects", MAX_UNHEARD)
 
     @property
     def in_use(self) -> bool:
         """Whether a request runs or somebody listens."""
-        return bool(self.running) or self._stream is not None
-
-    def open_stream(self) -> Outbox:
-        """A stream for what the process says outside requests; it takes the place of an older one."""
-        self.close_stream()
-        stream = Outbox("its event stream", MAX_QUEUED)
-        while not self._unheard.empty():
-            stream.push(self._unheard.get_nowait())
-        self._stream = stream
-        return stream
-
-    def close_stream(self, stream: Outbox | None = None) -> None:
-        """End the stream; only ``stream``, if given."""
-        current = self._stream
-        if current is None or (stream is not None and stream is not current):
-            return
-        self._stream = None
-        current.push(None)
-
-    def deliver(self, message: bytes) -> None:
-        """Send a message outside any request."""
-        (self._unheard if self._stream is None else self._stream).push(message)
+        return bool(self.running) or self.listening
 
     # UpstreamEvents
 
@@ -93,7 +70,7 @@ class SessionTable:
         self._program = program
         self._sessions: dict[str, Session] = {}
         self._ended: OrderedDict[str, ChannelError] = OrderedDict()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._endings = Endings()
         self._sweeper: asyncio.TimerHandle | None = None
         self._opening = 0
         self._closed = False
@@ -167,8 +144,7 @@ class SessionTable:
             self._sweeper.cancel()
         for session in tuple(self._sessions.values()):
             self.close(session)
-        while self._ending:
-            await asyncio.wait(set(self._ending))
+        await self._endings.wait()
 
     def _lost(self, session: Session, error: ChannelError) -> None:
         if self._sessions.pop(session.id, None) is None:
@@ -182,12 +158,9 @@ class SessionTable:
 
     def _end(self, session: Session) -> None:
         session.close_stream()
-        for task in tuple(session.running.values()):
-            if session.passage.fault is None:
-                task.cancel()
-        task = asyncio.create_task(session.passage.aclose(), name="end of a session")
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        if session.passage.fault is None:
+            session.running.cancel_all()
+        self._endings.add(session.passage.aclose())
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from mcp_connections.proxy.bridge.program import Program, SharedPassage
 from mcp_connections.proxy.channels.channel import ChannelError, Unreachable, unsent
+from mcp_connections.proxy.upstream.endings import Endings
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.eras import META_SUBSCRIPTION
@@ -37,7 +38,7 @@ class SharedProgram:
         self._busy = 0
         self._closed = False
         self._idle: asyncio.TimerHandle | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._endings = Endings()
 
     async def request(self, message: Envelope, scope: Scope) -> Envelope:
         """Relay one request. Raises ChannelError."""
@@ -66,8 +67,7 @@ class SharedProgram:
         """End the process; returns once it is gone. No other one is started after that."""
         self._closed = True
         self._stop()
-        while self._ending:
-            await asyncio.wait(set(self._ending))
+        await self._endings.wait()
 
     async def _started(self) -> SharedPassage:
         async with self._starting:
@@ -78,7 +78,7 @@ class SharedProgram:
                     await passage.connect()
                     self._refuse_if_closed()
                 except BaseException as error:
-                    self._end(passage)
+                    self._endings.add(passage.aclose())
                     raise unsent(error) if isinstance(error, ChannelError) else error from None
                 self._passage = passage
             return self._passage
@@ -100,12 +100,7 @@ class SharedProgram:
             self._idle = None
         passage, self._passage = self._passage, None
         if passage is not None:
-            self._end(passage)
-
-    def _end(self, passage: SharedPassage) -> None:
-        task = asyncio.create_task(passage.aclose(), name="end of the shared process")
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+            self._endings.add(passage.aclose())
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

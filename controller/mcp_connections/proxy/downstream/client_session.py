@@ -20,6 +20,7 @@ from mcp_connections.proxy.downstream.held_subscriptions import HeldSubscription
 from mcp_connections.proxy.downstream.outbox import Outbox
 from mcp_connections.proxy.downstream.replica import Replica
 from mcp_connections.proxy.downstream.running_requests import RunningRequests
+from mcp_connections.proxy.downstream.unasked_messages import UnaskedMessages
 from mcp_connections.proxy.registry.registry import Registry
 from mcp_connections.proxy.upstream.session import Asker, Scope
 from mcp_connections.proxy.wire import jsonrpc
@@ -34,16 +35,13 @@ IDLE_SECONDS: Final = 1800.0
 SWEEP_SECONDS: Final = 30.0
 MAX_QUESTIONS: Final = 256
 """Unanswered requests of backends that one client may have before it; further ones are refused."""
-MAX_QUEUED: Final = 1000
-MAX_UNHEARD: Final = 100
-"""Messages kept for a client between two GET streams; the oldest are dropped."""
 
 
 class TooManySessions(Exception):
     """The endpoint holds as many sessions as it may."""
 
 
-class ClientSession:
+class ClientSession(UnaskedMessages):
     """A client after initialize. Made by SessionTable.open."""
 
     era: Era = "handshake"
@@ -57,6 +55,7 @@ class ClientSession:
         capabilities: dict[str, Any],
         protocol_version: str,
     ) -> None:
+        super().__init__()
         self.id = session_id
         self.principal = principal
         self.hello = hello
@@ -68,41 +67,16 @@ class ClientSession:
         self.last_used = asyncio.get_running_loop().time()
         self._subscriptions: HeldSubscriptions | None = None
         self._registry = registry
-        self._stream: Outbox | None = None
-        self._unheard = Outbox("no event stream or reconnects", MAX_UNHEARD)
         self._questions: dict[str, tuple[Asker, Raw]] = {}
         self._asked = 0
 
     # reaching the client
 
-    @property
-    def listening(self) -> bool:
-        """Whether a GET stream is open."""
-        return self._stream is not None
-
     def open_stream(self) -> Outbox:
-        """A GET stream for this client; None in it means the end. It takes the place of an older one, which the
-        client must have lost sight of: a message goes to one stream only (basic/transports)."""
-        self.close_stream()
-        stream = Outbox("its event stream", MAX_QUEUED)
-        while not self._unheard.empty():
-            stream.push(self._unheard.get_nowait())
-        self._stream = stream
+        stream = super().open_stream()
         for mount in self._registry.mounts:
             mount.client_listens(self)
         return stream
-
-    def close_stream(self, stream: Outbox | None = None) -> None:
-        """End the GET stream; only ``stream``, if given."""
-        current = self._stream
-        if current is None or (stream is not None and stream is not current):
-            return
-        self._stream = None
-        current.push(None)
-
-    def deliver(self, message: bytes) -> None:
-        """Send a message outside any request. A client that does not read loses the oldest first."""
-        (self._unheard if self._stream is None else self._stream).push(message)
 
     @property
     def subscriptions(self) -> HeldSubscriptions:

@@ -18,8 +18,9 @@ from mcp_connections.proxy.downstream.client_session import ClientSession, Sessi
 from mcp_connections.proxy.downstream.listening_stream import send_stream
 from mcp_connections.proxy.downstream.relay import Relay, negotiate
 from mcp_connections.proxy.downstream.replica import HOP_HEADER, Replica
-from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body
+from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body, require_json, wrong_method
 from mcp_connections.proxy.downstream.request_stream import RequestStream, send_body
+from mcp_connections.proxy.downstream.running_requests import forgive_cancellation
 from mcp_connections.proxy.downstream.stateless.endpoint import StatelessEndpoint, is_stateless
 from mcp_connections.proxy.downstream.stateless.relay import StatelessRelay
 from mcp_connections.proxy.registry.client import PROXY_HELLO
@@ -96,9 +97,7 @@ class Endpoint:
                 self._sessions.close(self._session(visit))
                 await send_body(send, 200, b"")
             else:
-                allowed = (b"allow", b"GET, POST, DELETE")
-                error = RpcError(INVALID_REQUEST, f"MCP does not use HTTP {method}; use POST, GET or DELETE")
-                await send_body(send, 405, jsonrpc.failure(b"null", error), [allowed])
+                raise wrong_method(method)
         except Refusal as refusal:
             await send_body(send, refusal.status, jsonrpc.failure(b"null", refusal.error), refusal.headers)
         except RpcError as error:  # of a notification, which has no id to answer to
@@ -137,9 +136,7 @@ class Endpoint:
 
     async def _post(self, visit: Visit, receive: Receive, send: Send) -> None:
         headers = visit.headers
-        # Also what keeps web pages out: a browser asks before it sends this type to another origin, and gets no leave.
-        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            raise Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
+        require_json(headers)
         body = await self._body(headers, receive)
         try:
             jsonrpc.require_utf8(body)
@@ -186,9 +183,7 @@ class Endpoint:
         try:
             response = await self._relay.answer(client, method, request_id, message, stream)
         except asyncio.CancelledError:
-            # The client cancelled the request or went away, or the server stops: there is nothing more to say.
-            while task.uncancel():
-                pass
+            forgive_cancellation()
             await stream.finish(None)
             return
         finally:
@@ -300,9 +295,7 @@ class Endpoint:
         try:
             await asyncio.wait([task for _, task in running])
         except asyncio.CancelledError:
-            whole = asyncio.current_task()
-            while whole is not None and whole.uncancel():
-                pass
+            forgive_cancellation()
             for _, task in running:
                 task.cancel()
             return []

@@ -1,4 +1,4 @@
-"""What is read of a client's HTTP request besides its headers: bounded in size and time."""
+"""What is asked of a client's HTTP request before it is a message, and its body: bounded in size and time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from mcp_connections.proxy.wire.jsonrpc import INVALID_REQUEST
 
 BODY_SECONDS: Final = 60.0
 """How long a request's body may take."""
+
+
+def wrong_method(method: str) -> Refusal:
+    """What an HTTP method is answered with that streamable HTTP does not have."""
+    text = f"MCP does not use HTTP {method}; use POST, GET or DELETE"
+    return Refusal(405, INVALID_REQUEST, text, (b"allow", b"GET, POST, DELETE"))
+
+
+def require_json(headers: Headers) -> None:
+    """Raises Refusal for a body of another type. Also what keeps web pages out: a browser asks before it sends this
+    type to another origin, and gets no leave."""
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        raise Refusal(415, INVALID_REQUEST, "Content-Type must be application/json")
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:

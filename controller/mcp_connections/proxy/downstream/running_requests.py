@@ -1,4 +1,4 @@
-"""The requests of one client that are being answered, by their ids."""
+"""The requests of one client that are being answered, by their ids, and what is left of one that is cancelled."""
 
 from __future__ import annotations
 
@@ -35,3 +35,11 @@ class RunningRequests:
         """The client is gone."""
         for request_id in tuple(self._tasks):
             self.cancel(request_id)
+
+
+def forgive_cancellation() -> None:
+    """Go on in a task that was cancelled because nobody waits for its answer any more: the client cancelled the
+    request or went away, or the server stops. What is left is to end the answer."""
+    task = asyncio.current_task()
+    while task is not None and task.uncancel():
+        pass

@@ -6,7 +6,6 @@ A refusal of one era's opening is the only sign of the other that counts; silenc
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,6 +13,7 @@ from mcp_connections.mounts.report import Phase
 from mcp_connections.mounts.spec import Timeouts
 from mcp_connections.proxy.channels.channel import HandshakeRefused
 from mcp_connections.proxy.channels.connecting import ChannelFactory
+from mcp_connections.proxy.upstream.endings import Endings
 from mcp_connections.proxy.upstream.handshake import HandshakeSession
 from mcp_connections.proxy.upstream.session import UpstreamEvents, UpstreamSession
 from mcp_connections.proxy.upstream.stateless import StatelessSession
@@ -29,7 +29,7 @@ class Opener:
     def __init__(self, channels: ChannelFactory, timeouts: Timeouts) -> None:
         self._channels = channels
         self._timeouts = timeouts
-        self._ending: set[asyncio.Task[None]] = set()
+        self._endings = Endings()
 
     async def open(
         self,
@@ -70,12 +70,9 @@ class Opener:
 
     def end(self, ending: Coroutine[Any, Any, None]) -> None:
         """See something that is being ended through to its end, in the background."""
-        task = asyncio.create_task(ending)
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._endings.add(ending)
 
     async def aclose(self) -> None:
         """Return once everything that was ended has ended, and let go of what the sessions shared."""
-        while self._ending:
-            await asyncio.wait(set(self._ending))
+        await self._endings.wait()
         self._channels.close()

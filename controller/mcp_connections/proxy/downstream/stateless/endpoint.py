@@ -22,6 +22,7 @@ from starlette.types import Receive, Send
 
 from mcp_connections.proxy.access.client_access import Principal
 from mcp_connections.proxy.downstream.request_stream import send_body
+from mcp_connections.proxy.downstream.running_requests import forgive_cancellation
 from mcp_connections.proxy.downstream.stateless.client import ClientPool, PooledClient
 from mcp_connections.proxy.downstream.stateless.listen_stream import ListenStream
 from mcp_connections.proxy.downstream.stateless.relay import StatelessRelay
@@ -168,10 +169,7 @@ class StatelessEndpoint:
         except RpcError as error:
             body, code = jsonrpc.failure(request_id, error), error.code
         except asyncio.CancelledError:
-            # The client closed the stream, which is how it cancels, or the server stops.
-            task = asyncio.current_task()
-            while task is not None and task.uncancel():
-                pass
+            forgive_cancellation()  # closing the stream is how a client of this era cancels
             stream.abandon()
             return
         except Exception as error:
