@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -14,10 +13,9 @@ import aiohttp
 import pytest
 
 from tests.bridge.serving import TOKEN, bridged
-from tests.proxy.client import Client
 from tests.proxy.running import RunningProxy, eventually, running_proxy
+from tests.proxy.stdio_children import CHILD, is_gone, whoami
 
-CHILD = (sys.executable, "-IS", str(Path(__file__).parent.parent / "backends" / "stdio_child.py"))
 SILENT = ("-c", "import sys; sys.stdin.readline(); sys.stderr.write('no license: s3cret-key\\n'); sys.exit(7)")
 
 
@@ -25,18 +23,6 @@ SILENT = ("-c", "import sys; sys.stdin.readline(); sys.stderr.write('no license:
 async def proxy() -> Any:
     async with running_proxy() as running:
         yield running
-
-
-async def whoami(client: Client) -> Any:
-    return json.loads((await client.call("one_whoami")).text)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 async def test_two_clients_are_two_processes_that_end_with_their_sessions(proxy: RunningProxy) -> None:

@@ -8,33 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from pathlib import Path
 from time import monotonic
 
 from mcp_connections.operator.workers import RESYNC
 from tests.operator.backend import Backend
 from tests.operator.test_idle import versions
 from tests.operator.world import World, condition, connection, proxy
+from tests.soak.process import cpu_seconds, resident_mib
 
 MANY = int(os.environ.get("CONNECTIONS", "50"))
 AT_ONCE = 100
 PATIENCE = 600.0
-TICK = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Usage:
-    """What a process has used."""
-
-    def __init__(self, pid: int) -> None:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        self.cpu = (int(fields[11]) + int(fields[12])) / TICK
-        self.memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20
-
-
-def usage(world: World) -> Usage:
+def pid(world: World) -> int:
     assert world.operator.process is not None
-    return Usage(world.operator.process.pid)
+    return world.operator.process.pid
 
 
 async def until_all_ready(world: World) -> None:
@@ -55,12 +44,12 @@ async def test_many_from_a_cold_start(world: World, backend: Backend) -> None:
     await until_all_ready(world)
     cold = monotonic() - started
     await world.until_programmed()
-    after_start = usage(world)
+    start_cpu = cpu_seconds(pid(world))
 
     await asyncio.sleep(5)
-    before, begun, clock = await versions(world), usage(world), monotonic()
+    before, begun, clock = await versions(world), cpu_seconds(pid(world)), monotonic()
     await asyncio.sleep(RESYNC + 5)
-    idle = (usage(world).cpu - begun.cpu) / (monotonic() - clock)
+    idle = (cpu_seconds(pid(world)) - begun) / (monotonic() - clock)
     assert await versions(world) == before, "nothing is written while nothing changes"
 
     started = monotonic()
@@ -73,6 +62,6 @@ async def test_many_from_a_cold_start(world: World, backend: Backend) -> None:
     assert condition(edited, "Ready")["status"] == "True"
 
     print(
-        f"\n{MANY} connections: cold start to all ready {cold:.1f} s with {after_start.cpu:.1f} s of CPU; "
-        f"at rest {idle:.2%} of a core, {usage(world).memory:.0f} MiB; an edit to live {live:.2f} s"
+        f"\n{MANY} connections: cold start to all ready {cold:.1f} s with {start_cpu:.1f} s of CPU; "
+        f"at rest {idle:.2%} of a core, {resident_mib(pid(world)):.0f} MiB; an edit to live {live:.2f} s"
     )

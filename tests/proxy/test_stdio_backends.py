@@ -8,28 +8,13 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mcp_connections.proxy.registry import control
-from tests.proxy.client import Client
 from tests.proxy.desired import stdio
 from tests.proxy.running import RunningProxy, eventually
-
-CHILD = (sys.executable, "-IS", str(Path(__file__).parent.parent / "backends" / "stdio_child.py"))
-
-
-async def whoami(client: Client) -> Any:
-    return json.loads((await client.call("one_whoami")).text)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
+from tests.proxy.stdio_children import CHILD, is_gone, whoami
 
 
 async def test_each_client_has_a_process_of_its_own_that_ends_with_its_session(proxy: RunningProxy) -> None:

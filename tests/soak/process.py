@@ -36,6 +36,17 @@ class Sample(NamedTuple):
         return all(mine <= its + more for mine, its, more in zip(self[1:], other[1:], allowance[1:], strict=True))
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20
+
+
 class Process:
     """The proxy, by its process id and its admin port."""
 
@@ -50,8 +61,7 @@ class Process:
         return Sample(*self._of_the_system(), len(children_of(self.pid)), await self.metric("mcp_connections_tasks"))
 
     def _of_the_system(self) -> tuple[float, int]:
-        resident = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE / 2**20
-        return resident, sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
+        return resident_mib(self.pid), sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
 
     async def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
@@ -62,8 +72,7 @@ class Process:
 
     def cpu_seconds(self) -> float:
         """CPU time so far, of the process alone."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
+        return cpu_seconds(self.pid)
 
     async def keep_sampling(self, samples: list[Sample], seconds: float) -> None:
         """Look every ``seconds``, until cancelled."""
