@@ -426,6 +426,20 @@ async def test_connections_are_reused(bench: Bench) -> None:
     assert len(backend.connections) == 1
 
 
+async def test_a_message_never_meets_a_connection_that_the_backend_has_closed(bench: Bench) -> None:
+    """Not even where this side had no time to notice."""
+    backend = await bench.start()
+    channel = bench.channel()
+    await channel.open()
+    for number in range(50):
+        assert await ask(channel, number, n=number) == {"n": number}
+        await eventually(lambda: not channel._posts)  # noqa: SLF001
+        for connection in backend.connections:
+            connection.close()
+        backend.connections.clear()
+    assert len(backend.posts) == 50
+
+
 async def test_closing_fails_what_waits_and_closes_every_socket(bench: Bench) -> None:
     backend = await bench.start()
     files = open_files()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import os
+import socket
 import ssl
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -292,6 +295,29 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again()
             await eventually(lambda: server.open == 0)
             await asyncio.sleep(0.01)
             assert server.accepted == number
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_the_server_closed_is_not_used_though_the_event_loop_does_not_know_yet(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def test() -> None:
+        accepted: list[Connection] = []
+
+        async def script(connection: Connection) -> None:
+            accepted.append(connection)
+            await always(OK)(connection)
+
+        async with talking_to(script) as (client, server):
+            for number in (1, 2, 3):
+                assert (await client.request(GET)).body == b"ok"
+                assert server.accepted == number
+                descriptor = accepted[-1].writer.get_extra_info("socket").fileno()
+                with socket.socket(fileno=os.dup(descriptor)) as end:
+                    end.shutdown(socket.SHUT_WR)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(test())
 
 
 async def test_bytes_nobody_asked_for_end_the_connection() -> None:

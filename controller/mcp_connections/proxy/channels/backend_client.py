@@ -62,10 +62,20 @@ def same_origin(one: URL, other: URL) -> bool:
 class BackendClient:
     """One aiohttp session with one backend."""
 
-    def __init__(self, session: aiohttp.ClientSession, base: URL, sockets: weakref.WeakSet[socket.socket]) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        base: URL,
+        headers: dict[str, str],
+        tls: ssl.SSLContext | None,
+        sockets: weakref.WeakSet[socket.socket],
+    ) -> None:
         self.session = session
         self.base = base
         """The connection's URL without user and password; those are sent as a header."""
+        self.headers = headers
+        """What every request of this backend has."""
+        self.tls = tls
         self._sockets = sockets
 
     async def close(self) -> None:
@@ -83,6 +93,7 @@ class BackendClient:
 async def connect_client(server: HttpServer, where: str, connect_timeout: float) -> BackendClient:
     """Make the client session for a backend; nothing is sent yet. Raises ChannelError on unusable settings."""
     base = _base_url(server, where)
+    headers = _headers(server, where)
     try:
         # Reading the system's root certificates takes tens of milliseconds.
         tls = await asyncio.to_thread(client_context, server)
@@ -107,11 +118,11 @@ async def connect_client(server: HttpServer, where: str, connect_timeout: float)
             keepalive_timeout=_IDLE_SECONDS,
             socket_factory=make_socket,
         ),
-        headers=_headers(server, where),
+        headers=headers,
         timeout=aiohttp.ClientTimeout(total=None, connect=connect_timeout),
         middlewares=(_same_origin_only,),
     )
-    return BackendClient(session, base, sockets)
+    return BackendClient(session, base, headers, tls, sockets)
 
 
 def _base_url(server: HttpServer, where: str) -> URL:
@@ -154,18 +165,26 @@ async def _same_origin_only(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
     response = await handler(request)
-    location = response.headers.get("Location")
-    if response.status not in (301, 302, 303, 307, 308) or location is None:
-        return response
     try:
-        target = request.url.join(URL(location))
-        allowed = same_origin(target, request.url) and (response.status in (307, 308) or request.method == "GET")
-    except ValueError:
-        allowed = False
-    if not allowed:
+        redirect_target(response.status, response.headers.get("Location", ""), request.url, request.method)
+    except RedirectRefused:
         response.close()
-        raise RedirectRefused(f"redirects to {shown_url(location)} (HTTP {response.status})")
+        raise
     return response
+
+
+def redirect_target(status: int, location: str, url: URL, method: str) -> URL | None:
+    """Where a redirect leads; None where the answer is none. Raises RedirectRefused.
+
+    It has to stay at the origin, as credentials go with it, and has to keep the method.
+    """
+    if status not in (301, 302, 303, 307, 308) or not location:
+        return None
+    with suppress(ValueError):
+        target = url.join(URL(location))
+        if same_origin(target, url) and (status in (307, 308) or method == "GET"):
+            return target
+    raise RedirectRefused(f"redirects to {shown_url(location)} (HTTP {status})")
 
 
 def fault_of(error: BaseException, where: str, *, connecting: bool) -> ChannelError:

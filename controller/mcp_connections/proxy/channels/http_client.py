@@ -8,6 +8,7 @@ cookies, use proxies from the environment or retry: a relay must not send a requ
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 import zlib
 from collections import deque
@@ -301,8 +302,15 @@ class _Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether the connection is open as far as this side knows."""
-        return self._transport is not None and not self._transport.is_closing()
+        """Whether an idle connection is open, as far as can be known before a request is written to it."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return False
+        # The event loop may not have come to what the peer did last. Nothing is due on an idle connection, so anything
+        # to read is its end, or makes it unfit.
+        poll = select.poll()
+        poll.register(transport.get_extra_info("socket"), select.POLLIN)
+        return not poll.poll(0)
 
 
 class HttpClient:

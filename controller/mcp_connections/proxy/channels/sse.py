@@ -6,10 +6,8 @@ One GET holds the stream of everything the backend says. Its first event names t
 from __future__ import annotations
 
 import asyncio
-import io
 import logging
 from functools import partial
-from typing import Final
 
 import aiohttp
 from yarl import URL
@@ -30,21 +28,16 @@ from mcp_connections.proxy.channels.channel import (
     ChannelError,
     MessageHandler,
     ProtocolViolation,
-    SessionLost,
     TimedOut,
     Unreachable,
 )
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
+from mcp_connections.proxy.channels.message_endpoint import MessageEndpoint
 from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
 from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
 log = logging.getLogger(__name__)
-
-_IN_MEMORY: Final = 512 * 1024
-"""Bytes from which on a body is written piecemeal, so that the event loop is not held up."""
-_BODY_READ: Final = 64 * 1024
-"""Bytes of a POST's answer that are read to keep the connection; the protocol has nothing to say there."""
 
 
 class SseChannel(RemoteDuplexChannel):
@@ -58,13 +51,13 @@ class SseChannel(RemoteDuplexChannel):
     ) -> None:
         super().__init__(server, connection=connection, connect_timeout=connect_timeout, message_limit=message_limit)
         self._stream: aiohttp.ClientResponse | None = None
-        self._endpoint: asyncio.Future[URL] | None = None
+        self._endpoint: asyncio.Future[MessageEndpoint] | None = None
         self._posts: set[asyncio.Task[None]] = set()
-        self._post_headers = {"Content-Type": "application/json"}
 
     def negotiated(self, protocol_version: str) -> None:
         # Unknown to 2024-11-05, but servers of a later version may be reached over this transport and want it.
-        self._post_headers = {**self._post_headers, "MCP-Protocol-Version": protocol_version}
+        assert self._endpoint is not None
+        self._endpoint.result().add_header("MCP-Protocol-Version", protocol_version)
 
     # the stream
 
@@ -91,7 +84,7 @@ class SseChannel(RemoteDuplexChannel):
         await asyncio.wait({self._endpoint})
         self._endpoint.result()
 
-    async def _read(self, response: aiohttp.ClientResponse, endpoint: asyncio.Future[URL]) -> None:
+    async def _read(self, response: aiohttp.ClientResponse, endpoint: asyncio.Future[MessageEndpoint]) -> None:
         parser = EventStreamParser(self._message_limit)
         try:
             while chunk := await response.content.readany():
@@ -110,12 +103,23 @@ class SseChannel(RemoteDuplexChannel):
             endpoint.set_exception(fault)
             endpoint.exception()  # nobody may be waiting any more
 
-    def _take(self, event: ServerSentEvent, stream_url: URL, endpoint: asyncio.Future[URL]) -> None:
+    def _take(self, event: ServerSentEvent, stream_url: URL, endpoint: asyncio.Future[MessageEndpoint]) -> None:
         if event.event == "endpoint":
             if not endpoint.done():
-                endpoint.set_result(self._resolve_endpoint(event.data, stream_url))
+                endpoint.set_result(self._message_endpoint(self._resolve_endpoint(event.data, stream_url)))
         elif event.event == "message" and event.data:
             self.receive(event.data)
+
+    def _message_endpoint(self, url: URL) -> MessageEndpoint:
+        assert self._client is not None
+        return MessageEndpoint(
+            url,
+            where=self._where,
+            headers=self._client.headers,
+            tls=self._client.tls,
+            connect_timeout=self._connect_timeout,
+            redactor=self.redactor,
+        )
 
     def _resolve_endpoint(self, data: bytes, stream_url: URL) -> URL:
         reference = data.decode("utf-8", "replace").strip()
@@ -173,24 +177,12 @@ class SseChannel(RemoteDuplexChannel):
             raise TimedOut(f"{self._where}: did not accept a message within {self.post_seconds:g} s") from None
 
     async def _transmit(self, body: bytes) -> None:
-        assert self._client is not None
         assert self._endpoint is not None
         try:
-            async with self._client.session.post(
-                self._endpoint.result(),
-                data=body if len(body) < _IN_MEMORY else io.BytesIO(body),
-                headers=self._post_headers,
-                max_redirects=MAX_REDIRECTS,
-            ) as response:
-                if response.status < 300:
-                    await response.content.read(_BODY_READ)
-                elif response.status == 404:
-                    raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
-                else:
-                    raise refusal(response.status, self._where, await excerpt_of(response, self.redactor))
-        except (aiohttp.ClientError, RedirectRefused, OSError) as error:
+            await self._endpoint.result().post(body)
+        except Unreachable:
             self._refuse_if_over(executed=True)
-            raise fault_of(error, self._where, connecting=False) from None
+            raise
 
     # the end
 
@@ -202,5 +194,7 @@ class SseChannel(RemoteDuplexChannel):
             await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
         if self._stream is not None:
             self._stream.close()
+        if self._endpoint is not None and self._endpoint.done() and self._endpoint.exception() is None:
+            self._endpoint.result().close()
         if self._client is not None:
             await self._client.close()
