@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -120,10 +120,10 @@ class Call:
         """The progress token the backend was given."""
         return (self.params.get("_meta") or {}).get("progressToken")
 
-    async def run(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def run(self, work: Callable[[Call], Awaitable[Any]]) -> None:
         """Do the work and put out the response."""
         try:
-            result = await work
+            result = await work(self)
         except RpcFault as fault:
             self.put(self._response(b"error", fault.error), final=True, last=True)
             return

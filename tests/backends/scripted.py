@@ -270,7 +270,7 @@ class ScriptedBackend:
             return HttpAnswer(202)
         call = Call(self, session, seen)
         session.calls[seen.message["id"]] = call
-        task = asyncio.create_task(call.run(self._answer(call)))
+        task = asyncio.create_task(call.run(self._answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await self._transmit(call, receive, send)

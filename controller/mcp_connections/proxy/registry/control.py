@@ -26,6 +26,7 @@ from mcp_connections.proxy.catalogue.reread_pace import RereadPace
 from mcp_connections.proxy.catalogue.selecting import SelectedCatalogue, read_selected
 from mcp_connections.proxy.channels.channel import ChannelError, SessionLost, TimedOut
 from mcp_connections.proxy.registry.client import PROXY_HELLO
+from mcp_connections.proxy.registry.turns import Turns
 from mcp_connections.proxy.upstream.opening import Opener
 from mcp_connections.proxy.upstream.session import Scope, UpstreamSession
 from mcp_connections.proxy.upstream.stateless import StatelessSession
@@ -54,6 +55,7 @@ class Control:
         self,
         spec: MountSpec,
         opener: Opener,
+        turns: Turns,
         *,
         separator: str,
         on_change: Callable[[], None],
@@ -90,6 +92,7 @@ class Control:
         self._spec = spec
         self._label = str(spec.connection)
         self._opener = opener
+        self._turns = turns
         self._separator = separator
         self._on_change = on_change
         self._on_other_era = on_other_era
@@ -130,7 +133,8 @@ class Control:
         while True:
             established_at = math.inf
             try:
-                await self._establish()
+                async with self._turns.to_connect():
+                    await self._establish()
                 established_at = loop.time()
                 await self._watch()
             except SessionLost as error:
@@ -248,7 +252,7 @@ class Control:
         pace = RereadPace()
         while True:
             try:
-                async with asyncio.timeout(max(0.0, min(HEALTH_INTERVAL, refresh_at - loop.time()))):
+                async with asyncio.timeout(max(0.0, min(_spread(HEALTH_INTERVAL), refresh_at - loop.time()))):
                     await self._noticed.wait()
             except TimeoutError:
                 self._notices.add("suspect")
@@ -273,8 +277,7 @@ class Control:
             pace.read(loop.time())
 
     def _refresh_pause(self) -> float:
-        # Spread, so that mounts made together do not refresh together.
-        return self._spec.catalog.refresh_interval * random.uniform(0.9, 1.0)  # noqa: S311
+        return _spread(self._spec.catalog.refresh_interval)
 
     async def _probe(self, session: UpstreamSession) -> None:
         """Ping, and once more before a single lost answer counts as an outage. Raises ChannelError."""
@@ -284,13 +287,14 @@ class Control:
             await self._ping(session)
 
     async def _ping(self, session: UpstreamSession) -> float:
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout(PING_SECONDS):
-                await session.request(session.sign_of_life())  # an error response is a sign of life too
-        except TimeoutError:
-            raise TimedOut(f"no sign of life within {PING_SECONDS:g} s") from None
-        return time.perf_counter() - started
+        async with self._turns.to_ping():
+            started = time.perf_counter()
+            try:
+                async with asyncio.timeout(PING_SECONDS):
+                    await session.request(session.sign_of_life())  # an error response is a sign of life too
+            except TimeoutError:
+                raise TimedOut(f"no sign of life within {PING_SECONDS:g} s") from None
+            return time.perf_counter() - started
 
     async def check(self) -> float:
         """Ping the backend now; seconds it took. Raises ChannelError."""
@@ -359,6 +363,11 @@ class Control:
                 await self._noticed.wait()
         except TimeoutError:
             pass
+
+
+def _spread(seconds: float) -> float:
+    """A little less: mounts that are made together shall not all come back together."""
+    return seconds * random.uniform(0.9, 1.0)  # noqa: S311
 
 
 class _ControlEvents:

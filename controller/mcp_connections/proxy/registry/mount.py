@@ -35,6 +35,7 @@ from mcp_connections.proxy.registry.leg import Leg
 from mcp_connections.proxy.registry.restoring import Restorer
 from mcp_connections.proxy.registry.second_era import Offer, SecondEra
 from mcp_connections.proxy.registry.stateless_leg import StatelessLeg
+from mcp_connections.proxy.registry.turns import Turns
 from mcp_connections.proxy.upstream.opening import Opener
 from mcp_connections.proxy.upstream.session import Scope, UpstreamEvents, UpstreamSession
 from mcp_connections.proxy.upstream.session_slots import NoSlot, SessionSlots
@@ -58,6 +59,7 @@ class Mount:
         *,
         separator: str,
         channels: ChannelFactory,
+        turns: Turns,
         on_change: Callable[[], None],
         now: Callable[[], datetime],
     ) -> None:
@@ -73,6 +75,7 @@ class Mount:
         self._control = Control(
             spec,
             self._opener,
+            turns,
             separator=separator,
             on_change=on_change,
             on_other_era=self._other_era,

@@ -29,6 +29,7 @@ from mcp_connections.proxy.access.client_access import Principal, may_use
 from mcp_connections.proxy.catalogue.catalogue import Aggregate
 from mcp_connections.proxy.channels.connecting import ChannelFactory, Transport
 from mcp_connections.proxy.registry.mount import Mount
+from mcp_connections.proxy.registry.turns import TurnsByOrigin
 from mcp_connections.proxy.wire.eras import ERAS, Era
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Registry:
         self.on_reload: Callable[[ReloadResult], None] = lambda result: None
         self._channels = channels
         self._now = now
+        self._turns = TurnsByOrigin()
         self._desired = DesiredMounts()
         self._mounts: dict[tuple[str, str], Mount] = {}
         self._retired: deque[Mount] = deque()
@@ -282,7 +284,14 @@ class Registry:
         )
 
     def _make(self, spec: MountSpec, separator: str) -> Mount:
-        return Mount(spec, separator=separator, channels=self._channels(spec), on_change=self._changed, now=self._now)
+        return Mount(
+            spec,
+            separator=separator,
+            channels=self._channels(spec),
+            turns=self._turns.at(spec.server),
+            on_change=self._changed,
+            now=self._now,
+        )
 
     def _swap(
         self, desired: DesiredMounts, steps: Plan, fresh: dict[tuple[str, str], Mount]

@@ -1,0 +1,66 @@
+"""How many control sessions trouble one server at a time.
+
+Many connections may lead to one process. All of them connecting at once, after a restart of either side, may be more
+than it answers before their time is up, and then they do it again: the load that was too much never ends. The same goes
+for pings. So they take turns at each origin, and the time of each runs from its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcp_connections.mounts.spec import Server, StdioServer
+
+AT_ONCE: Final = 16
+"""Connections that try at the same time, and as many that ping. A server of one process that takes a third of a second
+for a handshake gets through them in half of the time that each has."""
+PING_TURN: Final = 1.0
+"""Seconds after which the next may ping though there is no answer yet: of many connections to a server that has gone
+quiet the last has to learn of it soon, too."""
+
+
+class Turns:
+    """The turns at one origin (RFC 6454), or those of nobody else. First come, first served."""
+
+    def __init__(self) -> None:
+        self._connecting = asyncio.Semaphore(AT_ONCE)
+        self._pinging = asyncio.Semaphore(AT_ONCE)
+
+    @asynccontextmanager
+    async def to_connect(self) -> AsyncIterator[None]:
+        """From the first byte until the lists are read."""
+        async with self._connecting:
+            yield
+
+    @asynccontextmanager
+    async def to_ping(self) -> AsyncIterator[None]:
+        """Until the answer, for ``PING_TURN`` seconds at most."""
+        await self._pinging.acquire()
+        with ExitStack() as turn:  # ends once, be it now or then
+            turn.callback(self._pinging.release)
+            end = asyncio.get_running_loop().call_later(PING_TURN, turn.close)
+            turn.callback(end.cancel)
+            yield
+
+
+class TurnsByOrigin:
+    """The turns of all origins that anybody connects to."""
+
+    def __init__(self) -> None:
+        self._turns: weakref.WeakValueDictionary[tuple[str, str], Turns] = weakref.WeakValueDictionary()
+
+    def at(self, server: Server) -> Turns:
+        """The turns at the origin of ``server``. A command is started for one connection alone."""
+        if isinstance(server, StdioServer):
+            return Turns()
+        parts = urlsplit(server.url)
+        origin = (parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower())
+        turns = self._turns.get(origin)
+        if turns is None:
+            turns = self._turns[origin] = Turns()
+        return turns

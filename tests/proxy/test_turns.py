@@ -1,0 +1,78 @@
+"""Many connections to one server do not overwhelm it: they take turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from mcp_connections.proxy.registry import control, turns
+from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
+from tests.proxy.desired import http
+from tests.proxy.running import RunningProxy, eventually
+
+MANY = 60
+NAMES = [f"c{number}" for number in range(MANY)]
+
+
+class Crowd:
+    """Takes its time with each request, and counts how many of a kind it has at once."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    async def __call__(self, seen: Seen) -> HttpAnswer | None:
+        self.inside[seen.rpc] += 1
+        self.most[seen.rpc] = max(self.most[seen.rpc], self.inside[seen.rpc])
+        try:
+            await asyncio.sleep(0.02)
+        finally:
+            self.inside[seen.rpc] -= 1
+        return None
+
+
+async def test_connections_to_one_origin_connect_and_ping_a_few_at_a_time(
+    proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "HEALTH_INTERVAL", 0.05)
+    crowd = backend.intercept = Crowd()
+    await proxy.apply(*(http(name, backend.url) for name in NAMES))
+    await proxy.until_ready(*NAMES)
+    assert len(backend.seen("initialize")) == MANY, "nobody had to try twice"
+    assert crowd.most["initialize"] == turns.AT_ONCE
+    await eventually(lambda: len({seen.session for seen in backend.seen("ping")}) == MANY)
+    assert crowd.most["ping"] == turns.AT_ONCE
+
+
+async def test_the_last_of_many_learns_of_an_outage_too(
+    proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "HEALTH_INTERVAL", 0.05)
+    monkeypatch.setattr(control, "PING_SECONDS", 30.0)
+    monkeypatch.setattr(turns, "PING_TURN", 0.05)
+    await proxy.apply(*(http(name, backend.url) for name in NAMES))
+    await proxy.until_ready(*NAMES)
+
+    async def silent(seen: Seen) -> HttpAnswer | None:
+        await asyncio.Event().wait()
+        return None
+
+    backend.intercept = silent
+    asked = len(backend.requests)
+    await eventually(lambda: len({seen.session for seen in backend.requests[asked:]}) == MANY)
+
+
+async def test_one_origin_does_not_wait_for_another(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+    async def silent(seen: Seen) -> HttpAnswer | None:
+        await asyncio.Event().wait()
+        return None
+
+    other = ScriptedBackend()
+    other.intercept = silent
+    async with other.serving():
+        await proxy.apply(*(http(name, other.url) for name in NAMES), http("last", backend.url))
+        await proxy.until_ready("last")
+        assert len(other.seen("initialize")) == turns.AT_ONCE
+        await proxy.apply()
