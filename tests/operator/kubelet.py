@@ -140,7 +140,7 @@ class Kubelet:
             try:
                 await self._sync()
             except ApiException as error:
-                if error.status not in (404, 409):
+                if error.status not in (403, 404, 409):  # what a pod needs may be away for a while
                     raise
             await asyncio.sleep(SYNC)
 
@@ -330,7 +330,6 @@ class Kubelet:
         now = asyncio.get_running_loop().time()
         if now - self._refreshed.get(pod.name, -self._refresh) < self._refresh:
             return
-        self._refreshed[pod.name] = now
         for mount in pod.container["volumeMounts"]:
             volume = next(each for each in pod.body["spec"]["volumes"] if each["name"] == mount["name"])
             outside = pod.folder / mount["name"]
@@ -338,6 +337,7 @@ class Kubelet:
             pod.volumes[mount["mountPath"]] = str(outside)
             if "emptyDir" not in volume:
                 _swap(outside, await self._files(volume))
+        self._refreshed[pod.name] = now
 
     async def _files(self, volume: dict[str, Any]) -> dict[str, bytes]:
         sources = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from mcp_connections.operator.cluster import DEPLOYMENT, SECRET, SERVICE, SERVICE_ACCOUNT, Kind, Object
 from tests.operator.backend import Backend
 from tests.operator.world import World, connection, proxy
@@ -21,14 +19,28 @@ OBJECTS = (
 )
 
 
-async def restored(world: World, kind: Kind, name: str, before: Object) -> None:
-    """Wait until what the operator applies of an object is as it was."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            live = await world.cluster.get(kind, world.namespace, name)
-            if live is not None and _content(live) == _content(before):
-                return
-            await asyncio.sleep(0.2)
+async def present(world: World) -> dict[str, Object]:
+    """The objects as they are, by kind."""
+    found = {kind.kind: await world.cluster.get(kind, world.namespace, name) for kind, name in OBJECTS}
+    return {kind: obj for kind, obj in found.items() if obj is not None}
+
+
+async def restored(world: World, before: dict[str, Object]) -> None:
+    """Wait until what the operator applies of each object is as it was."""
+    assert len(before) == len(OBJECTS)
+    wrong: set[str] = set()
+    try:
+        async with asyncio.timeout(SECONDS):
+            while True:
+                now = await present(world)
+                wrong = {
+                    kind for kind, obj in before.items() if kind not in now or _content(now[kind]) != _content(obj)
+                }
+                if not wrong:
+                    return
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise AssertionError(f"not put right within {SECONDS:g} s: {sorted(wrong)}\n{world.logs()}") from None
 
 
 def _content(obj: Object) -> Object:
@@ -39,14 +51,13 @@ def _content(obj: Object) -> Object:
     return content | kept
 
 
-@pytest.mark.parametrize(("kind", "name"), OBJECTS, ids=lambda each: each.kind if isinstance(each, Kind) else "")
-async def test_a_deleted_object_comes_back(world: World, backend: Backend, kind: Kind, name: str) -> None:
+async def test_what_is_deleted_comes_back(world: World, backend: Backend) -> None:
     await world.apply(proxy(), connection("notes", backend.url))
     await world.until_ready("notes")
-    before = await world.cluster.get(kind, world.namespace, name)
-    assert before is not None
-    await world.kubectl("delete", kind.plural, name, "--timeout=30s")
-    await restored(world, kind, name, before)
+    before = await present(world)
+    for kind, name in OBJECTS:
+        await world.kubectl("delete", kind.plural, name, "--timeout=30s")
+    await restored(world, before)
     await world.until_ready("notes")
 
 
@@ -62,14 +73,11 @@ EDITS: tuple[tuple[Kind, str, Object], ...] = (
 )
 
 
-@pytest.mark.parametrize(("kind", "name", "edit"), EDITS, ids=lambda each: each.kind if isinstance(each, Kind) else "")
-async def test_an_edited_object_is_put_right(
-    world: World, backend: Backend, kind: Kind, name: str, edit: Object
-) -> None:
+async def test_what_is_edited_is_put_right(world: World, backend: Backend) -> None:
     await world.apply(proxy(), connection("notes", backend.url))
     await world.until_ready("notes")
-    before = await world.cluster.get(kind, world.namespace, name)
-    assert before is not None
-    await world.kubectl("patch", kind.plural, name, "--type=strategic", "-p", json.dumps(edit))
-    await restored(world, kind, name, before)
+    before = await present(world)
+    for kind, name, edit in EDITS:
+        await world.kubectl("patch", kind.plural, name, "--type=strategic", "-p", json.dumps(edit))
+    await restored(world, before)
     await world.until_ready("notes")

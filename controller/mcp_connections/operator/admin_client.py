@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, NamedTuple, Self, TypeVar
 
 import aiohttp
@@ -18,6 +19,8 @@ PUSH_TIMEOUT = 75.0
 """Seconds until a push counts as failed. A proxy answers within 60 s even while it still applies."""
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of an answer."""
+MAX_REPORTS = 256
+"""Reports that are kept. Of more pods than that some are decoded anew each time."""
 
 
 ModelT = TypeVar("ModelT", RegistryReport, ReloadResult)
@@ -58,6 +61,8 @@ class AdminClient:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit_per_host=4, force_close=True), trust_env=False
         )
+        self._reports: dict[AdminAddress, tuple[bytes, RegistryReport]] = {}
+        """The last report of each pod and its digest, oldest first."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,9 +71,16 @@ class AdminClient:
         await self._session.close()
 
     async def report(self, address: AdminAddress, token: str) -> RegistryReport:
-        """What the registry there says of itself. Raises AdminError."""
+        """What the registry there says of itself; the same object as long as it says the same. Raises AdminError."""
         body = await self._request("GET", address, token, None, READ_TIMEOUT)
-        return _decode(RegistryReport, body, address)
+        digest = hashlib.sha256(body).digest()
+        known, report = self._reports.pop(address, (b"", None))
+        if report is None or known != digest:
+            report = _decode(RegistryReport, body, address)
+        self._reports[address] = (digest, report)
+        if len(self._reports) > MAX_REPORTS:
+            del self._reports[next(iter(self._reports))]
+        return report
 
     async def push(self, address: AdminAddress, token: str, desired: bytes) -> ReloadResult:
         """Make ``desired``, a DesiredMounts as JSON, what is mounted there. Raises AdminError."""

@@ -59,13 +59,18 @@ class Facts:
         return bool(self.proxy_live and self.proxy_live["metadata"].get("deletionTimestamp"))
 
 
-async def gather(cluster: Cluster, key: ProxyKey, references: References) -> Facts:
-    """Read all that concerns the proxy ``key``. Raises ClusterError."""
+async def gather(cluster: Cluster, key: ProxyKey, references: References, before: Facts | None = None) -> Facts:
+    """Read all that concerns the proxy ``key``. Raises ClusterError.
+
+    A candidate that has not changed since ``before`` is the same object as there, so that nothing need be worked out
+    from it anew.
+    """
     proxy_live, listed = await asyncio.gather(
         cluster.get(PROXY, key.namespace, key.name),
         cluster.list_all(CONNECTION, key.namespace, field_selector=f"spec.proxyRef.name={key.name}"),
     )
-    connections = tuple(Connection(candidate=candidate_of(live), live=live) for live in listed)
+    known = {each.live["metadata"]["uid"]: each for each in before.connections} if before is not None else {}
+    connections = tuple(_connection(live, known.get(live["metadata"]["uid"])) for live in listed)
     proxy, proxy_error = _read_proxy(proxy_live)
     owners = {ref.owner for each in connections for ref in _refs(each.candidate)}
     if proxy is not None:
@@ -80,6 +85,18 @@ async def gather(cluster: Cluster, key: ProxyKey, references: References) -> Fac
         connections=connections,
         secret_data=await read_data(cluster, key.namespace, owners),
     )
+
+
+def _connection(live: Object, before: Connection | None) -> Connection:
+    if before is None or _declared(live) != _declared(before.live):
+        return Connection(candidate=candidate_of(live), live=live)
+    return Connection(candidate=before.candidate, live=live)
+
+
+def _declared(live: Object) -> Object:
+    """An object without what changes with its status."""
+    metadata = {name: live["metadata"][name] for name in live["metadata"].keys() - {"resourceVersion", "managedFields"}}
+    return {name: live[name] for name in live.keys() - {"metadata", "status"}} | {"metadata": metadata}
 
 
 def proxy_key(connection: Mapping[str, Any]) -> ProxyKey:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from mcp_connections.api.connection_status import PodStatus
 from mcp_connections.api.reasons import ProxyReason
@@ -84,6 +85,10 @@ class ProxyReconciler:
         self._pace = Pace()
         self._now = now
         self._scene: _Scene | None = None
+        self._facts: Facts | None = None
+        self._desired = DesiredMounts()
+        self._reported: tuple[Any, ...] = ()
+        """What the last report went by that was written in full."""
         self._errors: dict[str, str] = {}
         self._refused_bridges: Mapping[ConnectionKey, str] = {}
         self._refusal = ""
@@ -92,7 +97,7 @@ class ProxyReconciler:
         """Read everything and bring it about. Raises ClusterError."""
         self._scene = None
         self._pace.restart()
-        facts = await gather(self._cluster, self._key, self._references)
+        facts = await gather(self._cluster, self._key, self._references, self._facts)
         if facts.is_nothing:
             await self._bridges.stage(facts, DesiredMounts(), in_force=True)
             return Outcome(wait=0, is_gone=True)
@@ -104,8 +109,7 @@ class ProxyReconciler:
         return await (self._look(self._scene) if self._scene else self.full_pass())
 
     async def _stage(self, facts: Facts) -> _Scene:
-        candidates = [each.candidate for each in facts.connections]
-        desired = desired_mounts(facts.proxy, candidates, facts.secret_data, "Cluster")
+        desired = self._desired_by(facts)
         rejection = _rejection(facts)
         token: str | None = None
         refusal = ""
@@ -134,6 +138,13 @@ class ProxyReconciler:
             bridge_pods=bridged.pods,
         )
 
+    def _desired_by(self, facts: Facts) -> DesiredMounts:
+        if self._facts is None or _ingredients(facts) != _ingredients(self._facts):
+            candidates = [each.candidate for each in facts.connections]
+            self._desired = desired_mounts(facts.proxy, candidates, facts.secret_data, "Cluster")
+        self._facts = facts
+        return self._desired
+
     async def _present_token(self) -> str | None:
         """The token of pods that run already, for a proxy that is not applied."""
         secret = await self._cluster.get(SECRET, self._key.namespace, admin_secret_name(self._key.name))
@@ -155,6 +166,10 @@ class ProxyReconciler:
     async def _report(self, scene: _Scene, answers: Sequence[Answer]) -> None:
         facts, now = scene.facts, self._now()
         self._log_errors(answers)
+        basis = (facts, scene.desired, scene.rejection, scene.bridge_pods, self._statuses.schema_version, *answers)
+        if basis == self._reported:
+            return
+        self._reported = ()
         seen = Observation(scene.desired, [answer.report for answer in answers], pods=scene.bridge_pods)
         statuses = {
             connection_key(each.candidate): connection_status_in(seen, each.candidate, each.live.get("status"), now)
@@ -178,6 +193,7 @@ class ProxyReconciler:
             updates.append(Update(live=facts.proxy_live, status=status))
         if written := await self._statuses.write(updates):
             log.info("McpProxy %s: %d of %d statuses written", facts.key, written, len(updates))
+        self._reported = basis
 
     def _log_refusal(self, refusal: str) -> None:
         """Once for each change, not once for each pass."""
@@ -205,6 +221,11 @@ class ProxyReconciler:
                     error,
                 )
         self._errors = errors
+
+
+def _ingredients(facts: Facts) -> tuple[Any, ...]:
+    """All that the desired mounts are made from."""
+    return facts.proxy, [each.candidate for each in facts.connections], facts.secret_data
 
 
 def _rejection(facts: Facts) -> ProxyRejection | None:

@@ -31,18 +31,19 @@ class ServedSchemas:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._version = ""
+        self.version = ""
+        """Of the definitions as they were read last."""
         self._served: dict[str, Schema] = {}
         self._told: dict[str, list[str]] = {}
 
     async def refresh(self) -> None:
         """Read the definitions if they have changed, and log which fields they lack. Raises ClusterError."""
         version = await self._cluster.schema_version(API_VERSION)
-        if version == self._version:
+        if version == self.version:
             return
         document = await self._cluster.schema(version) if version else {}
         self._served = {kind: schema for kind, schema in _kinds(document) if kind in _OWN}
-        self._version = version
+        self.version = version
         for kind in (CONNECTION, PROXY):
             self._tell(kind)
 

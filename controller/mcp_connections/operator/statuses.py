@@ -46,6 +46,11 @@ class StatusWriter:
         self._recorder = recorder
         self._slots = asyncio.Semaphore(PARALLEL)
 
+    @property
+    def schema_version(self) -> str:
+        """Another one means that the same statuses may be written differently."""
+        return self._schemas.version if self._schemas is not None else ""
+
     async def write(self, updates: Iterable[Update]) -> int:
         """Write those that are not as they should be, and return how many. Raises ClusterError once all were tried."""
         due = [update for update in map(self._known, updates) if not is_current(update)]
