@@ -14,7 +14,7 @@ from tests.operator.stalling_proxy import StallingProxy
 from tests.operator.world import World, connection, proxy
 
 
-async def test_an_edit_that_no_event_told_of_is_found_by_the_resync(
+async def test_k8s_09_an_edit_that_no_event_told_of_is_found_by_the_resync(
     control_plane: ControlPlane, namespace: str, cluster: Cluster, kubelet: Kubelet, backend: Backend, tmp_path: Path
 ) -> None:
     straight = operator_kubeconfig(control_plane, namespace)
