@@ -26,8 +26,6 @@ class Backend:
     def __init__(self, *, token: str | None = None, port: int = 0) -> None:
         self.token = token
         self.requests = 0
-        self.waiting = 0
-        """Calls of ``wait`` so far."""
         self.tokens_seen: list[str] = []
         self._socket = socket.create_server(("127.0.0.1", port))
         self._socket.setblocking(False)
@@ -52,7 +50,7 @@ class Backend:
         if self._socket.fileno() == -1:
             self._socket = socket.create_server(("127.0.0.1", self.port))
             self._socket.setblocking(False)
-        app = self._guarded(self._mcp().http_app(path="/mcp"))
+        app = self._guarded(_mcp().http_app(path="/mcp"))
         config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1)
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
@@ -83,19 +81,19 @@ class Backend:
 
         return guard
 
-    def _mcp(self) -> FastMCP[None]:
-        server: FastMCP[None] = FastMCP("backend of a test")
 
-        @server.tool
-        async def echo(text: str) -> str:
-            """Say it again."""
-            return text
+def _mcp() -> FastMCP[None]:
+    server: FastMCP[None] = FastMCP("backend of a test")
 
-        @server.tool
-        async def wait(seconds: float) -> str:
-            """Take some time."""
-            self.waiting += 1
-            await asyncio.sleep(seconds)
-            return "done"
+    @server.tool
+    async def echo(text: str) -> str:
+        """Say it again."""
+        return text
 
-        return server
+    @server.tool
+    async def wait(seconds: float) -> str:
+        """Take some time."""
+        await asyncio.sleep(seconds)
+        return "done"
+
+    return server

@@ -192,7 +192,8 @@ async def test_k8s_16_once_its_cause_is_gone_an_error_goes_without_an_edit(world
     )
     await world.until_condition("installed", "Ready", "False", "CommandNotFound")
     told = await world.until_condition("named", "Ready", "False", "Exited")
-    assert "/no/such/program" in condition(told, "Ready")["message"]
+    assert "code 127" in condition(told, "Ready")["message"]
+    assert "/no/such/program" not in json.dumps(told["status"]), "it is from a Secret"
 
     await world.operator.kill()
     program.write_text(f"#!/bin/sh\nexec {' '.join(ECHO)}\n")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from fastmcp import Client
-
 from mcp_connections.operator.cluster import EVENT, PROXY, Object
+from tests.backends.scripted import ScriptedBackend
 from tests.operator.backend import Backend
-from tests.operator.world import TIMEOUT, World, condition, connection, proxy
+from tests.operator.world import World, condition, connection, proxy
+from tests.proxy.client import Client
+from tests.proxy.running import http_client
 
 
 async def test_k8s_23_columns_and_wait(world: World, backend: Backend) -> None:
@@ -45,20 +46,23 @@ async def test_k8s_23_a_fresh_connection_explains_itself_before_any_operator_saw
     await world.operator.start()
 
 
-async def test_k8s_23_there_is_something_to_see_until_the_last_moment(world: World, backend: Backend) -> None:
+async def test_k8s_23_there_is_something_to_see_until_the_last_moment(world: World) -> None:
     """Of one that a finalizer of somebody else keeps, and of one that goes at once while a call is still running."""
-    held = connection("held", backend.url)
-    held["metadata"]["finalizers"] = ["example.com/hold"]
-    await world.apply(proxy(), held, connection("plain", backend.url))
-    first = await world.connection("held")
-    assert [each["type"] for each in first["status"]["conditions"]] == ["Ready", "Accepted", "Mounted"]
-    await world.until_ready("held")
-    await world.until_ready("plain")
+    backend = ScriptedBackend()
+    gate = backend.gated_tool("slow")
+    async with backend.serving(), http_client() as http:
+        held = connection("held", backend.url)
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        await world.apply(proxy(drainTimeout="120s"), held, connection("plain", backend.url))
+        first = await world.connection("held")
+        assert [each["type"] for each in first["status"]["conditions"]] == ["Ready", "Accepted", "Mounted"]
+        await world.until_ready("held")
+        await world.until_ready("plain")
+        client = Client(http, await world.endpoint())
+        await client.initialize()
+        calls = [asyncio.create_task(client.call(f"{name}_slow")) for name in ("held", "plain")]
+        await gate.arrived(len(calls))
 
-    async with Client(await world.endpoint(), timeout=TIMEOUT) as client:
-        calls = [asyncio.create_task(client.call_tool(f"{name}_wait", {"seconds": 8})) for name in ("held", "plain")]
-        while backend.waiting < len(calls):
-            await asyncio.sleep(0.05)
         await world.kubectl("delete", "mcpc", "plain", "--timeout=20s")
         await world.kubectl("delete", "mcpc", "held", "--wait=false")
         live = await world.until_condition("held", "Mounted", "False", "Draining")
@@ -67,10 +71,12 @@ async def test_k8s_23_there_is_something_to_see_until_the_last_moment(world: Wor
         assert row[:3] == ["held", "False", "Terminating"]
         served = await world.until(PROXY, "default", lambda live: len(retired(live)) == 2, what="two retired mounts")
         assert set(retired(served)) == {("held", "Removed", "Draining"), ("plain", "Removed", "Draining")}
-        assert [(await call).data for call in calls] == ["done", "done"]
-        assert await client.list_tools() == []
+        gate.open()
+        for answer in await asyncio.gather(*calls):
+            assert answer.text.startswith("passed")
+        assert await client.names() == []
 
-    live = await world.until_condition("held", "Mounted", "False", "Terminating")
+        live = await world.until_condition("held", "Mounted", "False", "Terminating")
     assert "metadata.finalizers" in condition(live, "Ready")["message"]
     events = await world.cluster.list_all(EVENT, world.namespace, field_selector="involvedObject.name=held")
     assert [(event["type"], event["reason"]) for event in events] == [("Normal", "Ready"), ("Normal", "Terminating")]

@@ -108,9 +108,9 @@ async def test_k8s_13_conflicts_delay_a_status_and_fail_nothing(unkind: Unkind, 
             *("patch", "mcpc", "notes", "--subresource=status", "--type=json", "-p"),
             json.dumps([{"op": "add", "path": "/status/conditions/-", "value": theirs}]),
         )
-        await backend.down()
-        await unkind.until_condition("notes", "Ready", "False")
-        await backend.up()
+        await unkind.patch("notes", {"enabled": False})
+        await unkind.until_condition("notes", "Ready", "False", "Disabled")
+        await unkind.patch("notes", {"enabled": True})
         live = await unkind.until_ready("notes")
     finally:
         relabelling.cancel()
