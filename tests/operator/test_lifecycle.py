@@ -255,7 +255,8 @@ async def test_k8s_02_status_follows_a_backend_that_comes_goes_and_comes_again(w
     await backend.up()
     await backend.down()
     brief = connection("brief", backend.url, catalog={"removalGrace": "1s"})
-    await world.apply(proxy(), connection("notes", backend.url), brief)
+    notes = connection("notes", backend.url, catalog={"removalGrace": "10m"})
+    await world.apply(proxy(), notes, brief)
     await world.until_condition("notes", "Ready", "False", "Unreachable")
 
     await backend.up()
