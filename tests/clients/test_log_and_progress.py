@@ -75,7 +75,7 @@ async def test_a_handshake_client_hears_what_it_set(site: Site, backend: str) ->
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("token", ["abc", 0, 7, "7"], ids=repr)
-async def test_progress_comes_with_the_clients_token(site: Site, backend: str, token: Any) -> None:
+async def test_ntf_04_progress_comes_with_the_clients_token(site: Site, backend: str, token: Any) -> None:
     handshake, stateless = await site.handshake_client(), site.stateless_client()
     meta = {"progressToken": token}
     for answer in (

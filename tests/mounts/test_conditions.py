@@ -270,6 +270,22 @@ def test_a_disabled_one_drains_until_its_last_mount_is_closed() -> None:
         assert conditions_of(body)["Ready"] == ("False", "Disabled")
 
 
+def test_one_that_is_deleted_and_kept_by_a_finalizer_says_so() -> None:
+    going = connection("a", deleted=True)
+    desired = desired_mounts(proxy(), [going], {}, "Cluster")
+
+    leaving = status(report(mounted(SPEC)), subject=going, desired=desired)
+    gone = status(report(), subject=going, desired=desired)
+
+    assert conditions_of(leaving) == {
+        "Ready": ("False", "Terminating"),
+        "Accepted": ("False", "Terminating"),
+        "Mounted": ("False", "Draining"),
+    }
+    assert set(conditions_of(gone).values()) == {("False", "Terminating")}
+    assert "mount" not in gone
+
+
 def test_transition_times_move_with_the_status_only() -> None:
     first = status(report(failing(SPEC, "Connecting")), now=1)
     second = status(report(failing(SPEC, "Unreachable", "Other words.")), previous=first, now=2)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Self
 
 
 class StallingProxy:
-    """Forwards connections to ``port``. After ``stall`` those that exist carry nothing more; new ones work."""
+    """Forwards connections to ``port``. After ``stall`` those that exist carry nothing more; new ones work unless they
+    are ``held``."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._server: asyncio.Server | None = None
         self._forwarding: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._open = asyncio.Event()
+        self._open.set()
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -35,9 +39,18 @@ class StallingProxy:
         for task in self._forwarding:
             task.cancel()
 
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Meanwhile new connections are accepted and carry nothing, until this ends."""
+        self._open.clear()
+        yield
+        self._open.set()
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        await self._open.wait()
         onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers |= {writer, onward_writer}
+        self._writers.add(onward_writer)
         for source, sink in ((reader, onward_writer), (onward_reader, writer)):
             task = asyncio.create_task(_forward(source, sink))
             self._forwarding.add(task)

@@ -178,3 +178,30 @@ async def test_what_ails_a_command_or_its_pod_is_told_and_concerns_no_other(worl
     await world.kubectl("delete", "service", NAME)
     await world.patch("notes", {"metadata": {"try": "again"}})
     await world.until_ready("notes")
+
+
+async def test_k8s_16_once_its_cause_is_gone_an_error_goes_without_an_edit(world: World, tmp_path: Path) -> None:
+    """A status is what was seen, never what is gone by: neither a restart nor anything else has to clear it."""
+    program = tmp_path / "program"
+    env = [{"name": "PROGRAM", "valueFrom": {"secretKeyRef": {"name": "word", "key": "word"}}}]
+    await world.apply(
+        proxy(**ALLOWING),
+        secret("/no/such/program"),
+        stdio("installed", str(program)),
+        stdio("named", "sh", "-c", f'exec "$PROGRAM" {ECHO[1]}', env=env),
+    )
+    await world.until_condition("installed", "Ready", "False", "CommandNotFound")
+    told = await world.until_condition("named", "Ready", "False", "Exited")
+    assert "code 127" in condition(told, "Ready")["message"]
+    assert "/no/such/program" not in json.dumps(told["status"]), "it is from a Secret"
+
+    await world.operator.kill()
+    program.write_text(f"#!/bin/sh\nexec {' '.join(ECHO)}\n")
+    program.chmod(0o755)
+    await world.apply(secret(sys.executable))
+    await world.operator.start()
+
+    for name in ("installed", "named"):
+        live = await world.until_ready(name)
+        assert live["metadata"]["generation"] == 1
+    assert await world.tools() == ["installed_echo", "named_echo"]

@@ -67,6 +67,12 @@ WAITING = status(Ready=("Unknown", "Pending"), Accepted=("Unknown", "Pending"), 
             id="disabled on purpose",
         ),
         pytest.param(
+            GOOD,
+            status(Ready=("False", "Terminating"), Accepted=("False", "Terminating"), Mounted=("False", "Draining")),
+            [("Normal", "Terminating")],
+            id="deleted on purpose",
+        ),
+        pytest.param(
             status(Available=("False", "Unavailable")),
             status(Available=("True", "Available")),
             [("Normal", "Available")],

@@ -3,23 +3,70 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
 
-from mcp_connections.operator.cluster import CONNECTION, EVENT, PROXY
+from mcp_connections.operator.cluster import CONNECTION, DEPLOYMENT, EVENT, POD, PROXY, SECRET, SERVICE
+from mcp_connections.operator.mount_secrets import part_key, unpack
+from tests.backends.scripted import ScriptedBackend
 from tests.operator.backend import Backend
-from tests.operator.world import TIMEOUT, World, condition, connection, proxy
+from tests.operator.world import TIMEOUT, World, condition, connection, proxy, stdio
+from tests.proxy.client import Client as RawClient
+from tests.proxy.running import http_client
+
+ECHO = (sys.executable, str(Path(__file__).parents[1] / "cli" / "echo_backend.py"))
 
 
-async def test_an_applied_connection_becomes_ready_and_its_tools_callable(world: World, backend: Backend) -> None:
-    await world.apply(proxy(), connection("notes", backend.url))
+async def test_k8s_01_ready_is_true_only_with_a_live_session(world: World, backend: Backend) -> None:
+    """Beside one that works: one on a closed port, and one that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        closed = f"http://127.0.0.1:{holder.getsockname()[1]}/mcp"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        deaf = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        await world.apply(
+            proxy(),
+            connection("notes", backend.url),
+            connection("closed", closed),
+            connection("silent", deaf, policy={"timeouts": {"request": "1s"}}),
+        )
+        live = await world.until_ready("notes")
+        await _is_served(world, live)
+        since = {}
+        for name, reason in (("closed", "Unreachable"), ("silent", "Timeout")):
+            down = await world.until_condition(name, "Ready", "False", reason)
+            assert down["status"].get("catalog", {}).get("tools", 0) == 0
+            since[name] = condition(down, "Ready")["lastTransitionTime"]
+        assert await world.tools() == ["notes_echo", "notes_wait"]
 
-    live = await world.until_ready("notes")
+        # What happens later is another observation of the same state.
+        await asyncio.sleep(1.1)  # transition times have whole seconds
+        await world.patch("closed", {"metadata": {"edited": "once"}})
+        down = await world.until_condition("closed", "Ready", "False", "Unreachable")
+        assert down["status"]["observedGeneration"] == down["metadata"]["generation"] == 2
+        for name, reason in (("closed", "Unreachable"), ("silent", "Timeout")):
+            down = await world.connection(name)
+            assert (condition(down, "Ready")["status"], condition(down, "Ready")["reason"]) == ("False", reason)
+            assert condition(down, "Ready")["lastTransitionTime"] == since[name]
+            events = await world.cluster.list_all(EVENT, world.namespace, field_selector=f"involvedObject.name={name}")
+            assert {event["reason"] for event in events} == {reason}
+    again = await world.connection("notes")
+    assert again["status"]["conditions"] == live["status"]["conditions"]
+    endpoint = await world.until_programmed()
+    assert endpoint["status"]["endpoint"] == f"http://mcp-proxy-default.{world.namespace}.svc:8000/mcp"
+    assert endpoint["status"]["connections"] == {"total": 3, "mounted": 3, "ready": 1}
 
+
+async def _is_served(world: World, live: dict[str, Any]) -> None:
+    """The status of ``notes`` is that of one that serves two tools, and they can be called."""
     assert await world.call("notes_echo", text="hello") == "hello"
     assert live["status"]["observedGeneration"] == live["metadata"]["generation"]
     assert live["status"]["catalog"]["tools"] == 2
@@ -27,9 +74,6 @@ async def test_an_applied_connection_becomes_ready_and_its_tools_callable(world:
     assert live["status"]["mount"]["prefix"] == "notes"
     assert [each["type"] for each in live["status"]["conditions"]] == ["Ready", "Accepted", "Mounted"]
     assert "finalizers" not in live["metadata"]
-    endpoint = await world.until_programmed()
-    assert endpoint["status"]["endpoint"] == f"http://mcp-proxy-default.{world.namespace}.svc:8000/mcp"
-    assert endpoint["status"]["connections"] == {"total": 1, "mounted": 1, "ready": 1}
     events = await world.cluster.list_all(EVENT, world.namespace, field_selector="involvedObject.name=notes")
     assert [(event["type"], event["reason"]) for event in events] == [("Normal", "Ready")]
 
@@ -73,14 +117,35 @@ async def test_a_disabled_connection_is_left_alone_until_it_is_enabled(world: Wo
     assert await world.call("notes_echo", text="again") == "again"
 
 
-async def test_a_deleted_connection_goes_at_once_and_its_mount_is_reported_closed(
+async def test_k8s_04_a_deleted_connection_goes_at_once_and_nothing_of_it_is_left(
     world: World, backend: Backend
 ) -> None:
-    await world.apply(proxy(), connection("notes", backend.url), connection("kept", backend.url))
-    await world.until_ready("kept")
-    gone = await world.until_ready("notes")
+    deleted = ScriptedBackend()
+    async with deleted.serving(), http_client() as http:
+        await world.apply(proxy(), connection("notes", deleted.url), connection("kept", backend.url))
+        await world.until_ready("kept")
+        gone = await world.until_ready("notes")
+        client = RawClient(http, await world.endpoint())
+        await client.initialize()
+        await client.listen()
+        assert (await client.call("notes_bump")).text == "1"
 
-    await world.kubectl("delete", "mcpc", "notes", "--timeout=20s")
+        await world.kubectl("delete", "mcpc", "notes", "--timeout=20s")
+
+        await _closed_and_reported(world, gone)
+        await client.hear("notifications/tools/list_changed")
+        assert await client.names() == ["kept_echo", "kept_wait"]
+        assert (await client.call("notes_bump")).error["code"] == -32602
+        assert deleted.live == []
+        await client.aclose()
+    secret = await world.cluster.get(SECRET, world.namespace, "mcp-proxy-default-mounts")
+    assert secret is not None
+    desired = unpack([base64.b64decode(secret["data"][part_key(0)])])
+    assert [spec.connection.name for spec in desired.mounts] == ["kept"]
+
+
+async def _closed_and_reported(world: World, gone: dict[str, Any]) -> None:
+    """Wait until the McpProxy tells that the one mount of a deleted connection is closed."""
 
     def is_reported(live: dict[str, object]) -> bool:
         status = live["status"]
@@ -91,10 +156,11 @@ async def test_a_deleted_connection_goes_at_once_and_its_mount_is_reported_close
         ]
 
     await world.until(PROXY, "default", is_reported, what="a closed retired mount")
-    assert await world.tools() == ["kept_echo", "kept_wait"]
 
 
-async def test_a_connection_deleted_and_created_again_at_once_is_a_new_one(world: World, backend: Backend) -> None:
+async def test_k8s_04_a_connection_deleted_and_created_again_at_once_is_a_new_one(
+    world: World, backend: Backend
+) -> None:
     await world.apply(proxy(), connection("notes", backend.url))
     first = await world.until_ready("notes")
 
@@ -185,21 +251,32 @@ async def test_a_connection_moves_from_one_proxy_to_another(world: World, backen
     assert by_proxy == {"blue": [], "green": ["notes_echo", "notes_wait"]}
 
 
-async def test_status_follows_a_backend_that_comes_goes_and_comes_again(world: World) -> None:
+async def test_k8s_02_status_follows_a_backend_that_comes_goes_and_comes_again(world: World) -> None:
+    """Nobody edits anything. Tools stay listed for the removal grace, and a call says what is the matter."""
     backend = Backend()
     await backend.up()
     await backend.down()
-    await world.apply(proxy(), connection("notes", backend.url))
+    brief = connection("brief", backend.url, catalog={"removalGrace": "1s"})
+    notes = connection("notes", backend.url, catalog={"removalGrace": "10m"})
+    await world.apply(proxy(), notes, brief)
     await world.until_condition("notes", "Ready", "False", "Unreachable")
 
     await backend.up()
     up = await world.until_ready("notes")
+    await world.until_ready("brief")
     since = condition(up, "Ready")["lastTransitionTime"]
 
     await backend.down()
-    await world.until_condition("notes", "Ready", "False")
+    with pytest.raises(MCPError, match=r"notes is unavailable \(Unreachable\)"):
+        await world.call("notes_echo", text="lost")
+    await world.until_condition("notes", "Ready", "False", "Unreachable")
+    await world.until_condition("brief", "Ready", "False", "Unreachable")
+    await world.until_tools(["notes_echo", "notes_wait"])
     await backend.up()
     again = await world.until_ready("notes")
+    await world.until_ready("brief")
+    assert await world.tools() == ["brief_echo", "brief_wait", "notes_echo", "notes_wait"]
+    assert again["metadata"]["generation"] == 1
     assert condition(again, "Ready")["lastTransitionTime"] >= since
     assert await world.call("notes_echo", text="back") == "back"
     await backend.down()
@@ -283,19 +360,32 @@ async def test_a_strict_proxy_is_available_only_while_every_connection_is_ready(
     )
 
 
-async def test_a_large_connection_is_served_and_its_inline_values_are_shown_nowhere(
+async def test_k8s_14_large_connections_are_served_and_inline_values_are_shown_nowhere(
     world: World, backend: Backend
 ) -> None:
+    """Neither the spec nor a value of it is copied into an annotation, where 256 KiB are the limit."""
     header = {"name": "X-Inline", "value": "do-not-show-this"}
     large = {"padding": "x" * 200_000}
-    await world.apply(proxy())
-    manifest = connection("notes", backend.url, metadata=large, http={"headers": [header]})
-    await world.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(manifest))
+    await world.apply(proxy(stdio={"allowed": True}))
+    env = [{"name": "INLINE", "value": header["value"]}]
+    env += [{"name": f"LONG_{number}", "value": "x" * 32_000} for number in range(6)]
+    for manifest in (
+        connection("notes", backend.url, metadata=large, http={"headers": [header]}),
+        stdio("command", *ECHO, env=env),
+    ):
+        await world.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(manifest))
 
-    live = await world.until_ready("notes")
+    live = [await world.until_ready("notes"), await world.until_ready("command")]
 
     assert await world.call("notes_echo", text="large") == "large"
-    shown = json.dumps(live["status"]) + (await world.kubectl("get", "events,mcpp", "-o", "yaml")).stdout
-    shown += world.operator.log.read_text() + world.kubelet.ready_pods[0].log.read_text()
+    assert "pid" in await world.call_text("command_echo")
+    shown = json.dumps([each["status"] for each in live])
+    shown += (await world.kubectl("get", "events,mcpp", "-o", "yaml")).stdout
+    shown += world.operator.log.read_text() + "".join(pod.log.read_text() for pod in world.kubelet.pods.values())
     assert "do-not-show-this" not in shown
-    assert "annotations" not in live["metadata"]
+    assert all("annotations" not in each["metadata"] for each in live)
+    for kind in (DEPLOYMENT, SECRET, SERVICE, POD):
+        for each in await world.cluster.list_all(kind, world.namespace):
+            noted = json.dumps(each["metadata"].get("annotations", {}))
+            assert len(noted) < 2000, f"{kind.kind} {each['metadata']['name']}: {noted[:200]}"
+            assert "do-not-show-this" not in noted

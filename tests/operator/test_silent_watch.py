@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 from mcp_connections.operator.cluster import CONNECTION, Cluster
@@ -13,8 +15,12 @@ from tests.operator.rbac import operator_kubeconfig
 from tests.operator.stalling_proxy import StallingProxy
 from tests.operator.world import World, connection, proxy
 
+SILENCE = float(os.environ.get("SILENT_SECONDS", "1"))
+"""How long new connections to the API server carry nothing either. ``SILENT_SECONDS=600 pytest -k k8s_09`` is ten
+minutes of it."""
 
-async def test_an_edit_that_no_event_told_of_is_found_by_the_resync(
+
+async def test_k8s_09_an_edit_that_no_event_told_of_is_found_by_the_resync(
     control_plane: ControlPlane, namespace: str, cluster: Cluster, kubelet: Kubelet, backend: Backend, tmp_path: Path
 ) -> None:
     straight = operator_kubeconfig(control_plane, namespace)
@@ -28,7 +34,9 @@ async def test_an_edit_that_no_event_told_of_is_found_by_the_resync(
             await world.until_ready("notes")
 
             hop.stall()
-            await world.patch("notes", {"prefix": "memo"})
+            async with hop.held():
+                await world.patch("notes", {"prefix": "memo"})
+                await asyncio.sleep(SILENCE)
 
             await world.until(
                 CONNECTION,

@@ -127,7 +127,7 @@ async def test_a_change_of_something_else_meanwhile_does_not_matter(cluster: Clu
     assert after["metadata"]["labels"] == {"team": "ours"}
 
 
-async def test_labels_that_change_all_the_time_do_not_keep_a_status_from_being_written(
+async def test_k8s_13_labels_that_change_all_the_time_do_not_keep_a_status_from_being_written(
     cluster: Cluster, namespace: str
 ) -> None:
     live = await create(cluster, namespace)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 from collections import Counter
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_connections.operator.cluster import Cluster
+from mcp_connections.operator.cluster import CONNECTION, Cluster
+from mcp_connections.operator.main import WATCH_SECONDS
 from tests.cluster.control_plane import ControlPlane
 from tests.operator.backend import Backend
 from tests.operator.kubelet import Kubelet
@@ -80,7 +82,8 @@ async def test_refusing_everything_for_a_while(unkind: Unkind, backend: Backend,
     assert "Traceback" not in unkind.operator.log.read_text()
 
 
-async def test_conflicts_of_every_first_write(unkind: Unkind, backend: Backend) -> None:
+async def test_k8s_13_conflicts_delay_a_status_and_fail_nothing(unkind: Unkind, backend: Backend) -> None:
+    """Every first write meets a conflict, somebody labels all the time, and somebody else has a condition there."""
     troubled = Counter[str]()
 
     def conflict(asked: Asked) -> Trouble | None:
@@ -89,15 +92,42 @@ async def test_conflicts_of_every_first_write(unkind: Unkind, backend: Backend) 
             return CONFLICT
         return None
 
+    async def relabel() -> None:
+        for number in itertools.count():
+            labels = {"metadata": {"labels": {"number": str(number)}}}
+            await unkind.cluster.merge(CONNECTION, unkind.namespace, "notes", labels)
+            await asyncio.sleep(0.05)
+
     unkind.api.trouble = conflict
     await unkind.apply(proxy(), connection("notes", backend.url))
-    await unkind.until_ready("notes")
+    relabelling = asyncio.create_task(relabel())
+    try:
+        since = condition(await unkind.until_ready("notes"), "Ready")["lastTransitionTime"]
+        theirs = condition(await unkind.connection("notes"), "Ready") | {"type": "Approved", "reason": "ByHand"}
+        await unkind.kubectl(
+            *("patch", "mcpc", "notes", "--subresource=status", "--type=json", "-p"),
+            json.dumps([{"op": "add", "path": "/status/conditions/-", "value": theirs}]),
+        )
+        await unkind.patch("notes", {"enabled": False})
+        await unkind.until_condition("notes", "Ready", "False", "Disabled")
+        await unkind.patch("notes", {"enabled": True})
+        live = await unkind.until_ready("notes")
+    finally:
+        relabelling.cancel()
+        await asyncio.wait([relabelling])
+    assert relabelling.cancelled()
     await unkind.until_programmed()
+
+    assert condition(live, "Approved") == theirs
+    assert condition(live, "Ready")["lastTransitionTime"] >= since
+    assert int(live["metadata"]["labels"]["number"]) > 20
     assert len(troubled) >= 5, "statuses and objects of the workload"
-    assert "Traceback" not in unkind.operator.log.read_text()
+    told = unkind.operator.log.read_text()
+    assert "Traceback" not in told
+    assert told.count("next attempt in") <= 3, told
 
 
-async def test_watches_that_expire_and_lists_that_expire(unkind: Unkind, backend: Backend) -> None:
+async def test_k8s_09_watches_that_expire_and_lists_that_expire(unkind: Unkind, backend: Backend) -> None:
     await unkind.apply(proxy(), connection("notes", backend.url))
     await unkind.until_ready("notes")
     seen = Counter[str]()
@@ -115,6 +145,7 @@ async def test_watches_that_expire_and_lists_that_expire(unkind: Unkind, backend
     await unkind.until_ready("notes")
     assert await unkind.tools() == ["memo_echo", "memo_wait"]
     assert seen["watch"] == 4
+    assert {asked.query.get("timeoutSeconds") for asked in unkind.api.asked if asked.watches} == {str(WATCH_SECONDS)}
 
 
 async def test_gone_and_back_again(unkind: Unkind, backend: Backend) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import kopf
@@ -170,7 +170,7 @@ async def test_the_worker_of_a_proxy_that_is_gone_ends_and_a_later_mark_makes_an
 
 
 @virtual_time
-async def test_a_pass_that_never_ends_fails_the_liveness_probe() -> None:
+async def test_k8s_09_a_pass_that_never_ends_fails_the_liveness_probe() -> None:
     class Deaf:
         """Survives every cancellation."""
 
@@ -196,3 +196,29 @@ async def test_a_pass_that_never_ends_fails_the_liveness_probe() -> None:
         with pytest.raises(kopf.PermanentError, match="stuck on McpProxy team/default"):
             liveness(workers)
         done.set()
+
+
+@virtual_time
+async def test_k8s_09_a_list_that_never_ends_fails_the_liveness_probe_and_one_that_fails_does_not() -> None:
+    """What makes up for silent watches is watched itself."""
+    answers: Callable[[], Awaitable[Iterable[ProxyKey]]]
+
+    async def refused() -> Iterable[ProxyKey]:
+        raise ClusterError("the API server is away", 503)
+
+    async def never() -> Iterable[ProxyKey]:
+        await asyncio.sleep(1e7)
+        raise AssertionError
+
+    async def keys() -> Iterable[ProxyKey]:
+        return await answers()
+
+    answers = refused
+    workers = Workers(Trigger(), keys, lambda _: Recorded(lambda _: Outcome(wait=1e7)))
+    async with running(workers):
+        await asyncio.sleep(2 * STUCK_AFTER)
+        assert liveness(workers) == "ok"
+        answers = never
+        await asyncio.sleep(2 * STUCK_AFTER)
+        with pytest.raises(kopf.PermanentError, match="stuck on the list of all resources"):
+            liveness(workers)

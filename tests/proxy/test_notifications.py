@@ -104,13 +104,13 @@ async def test_the_log_level_is_set_in_sessions_that_open_later(proxy: RunningPr
     assert (await bumped(client, backend)).log_level == "debug"
 
 
-async def test_updates_come_under_the_public_uri_until_unsubscribed(
+async def test_ntf_07_updates_come_under_the_public_uri_until_unsubscribed(
     proxy: RunningProxy, backend: ScriptedBackend
 ) -> None:
     await proxy.apply(http("one", backend.url))
     client, other = await proxy.client(listening=True), await proxy.client(listening=True)
     session = await bumped(client, backend)
-    await bumped(other, backend)
+    other_session = await bumped(other, backend)
     assert (await client.request("resources/subscribe", {"uri": "doc://one/a"})).result == {}
     assert session.subscriptions == {"doc://a"}
     session.notify(UPDATED, {"uri": "doc://a", "title": "A"})
@@ -124,6 +124,11 @@ async def test_updates_come_under_the_public_uri_until_unsubscribed(
     await client.hear(MESSAGE)
     assert len(client.heard_of(UPDATED)) == 1
     assert other.heard_of(UPDATED) == []
+
+    await client.request("resources/subscribe", {"uri": "doc://one/a"})
+    await client.delete()
+    await backend.until(lambda: not session.alive)
+    assert [other_session.alive, other_session.subscriptions] == [True, set()]
 
 
 async def test_an_update_of_a_part_of_what_was_subscribed_to_is_passed_on(
@@ -155,7 +160,7 @@ async def test_a_client_that_listens_after_it_subscribed_hears_of_updates(
     await client.hear(UPDATED)
 
 
-async def test_shared_subscriptions_last_until_their_last_client_leaves(
+async def test_ntf_07_shared_subscriptions_last_until_their_last_client_leaves(
     proxy: RunningProxy, backend: ScriptedBackend
 ) -> None:
     await proxy.apply(http("one", backend.url, session="Shared"))
@@ -179,7 +184,7 @@ async def test_shared_subscriptions_last_until_their_last_client_leaves(
     assert session.alive
 
 
-async def test_subscriptions_are_refused_where_the_backend_has_none(
+async def test_ntf_07_subscriptions_are_refused_where_the_backend_has_none(
     proxy: RunningProxy, backend: ScriptedBackend
 ) -> None:
     backend.capabilities["resources"] = {}

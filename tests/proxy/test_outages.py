@@ -260,7 +260,7 @@ async def test_a_backend_back_within_the_grace_is_never_withdrawn(
     assert client.heard_of("notifications/tools/list_changed") == []
 
 
-async def test_one_lost_answer_to_a_ping_is_no_outage(
+async def test_k8s_02_one_lost_answer_to_a_ping_is_no_outage(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "HEALTH_INTERVAL", 0.05)
@@ -281,7 +281,7 @@ async def test_one_lost_answer_to_a_ping_is_no_outage(
     assert len(backend.seen("initialize")) == 1
 
 
-async def test_a_backend_that_stops_answering_is_found_by_its_pings(
+async def test_k8s_02_a_backend_that_stops_answering_is_found_by_its_pings(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "HEALTH_INTERVAL", 0.05)

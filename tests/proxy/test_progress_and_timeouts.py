@@ -45,7 +45,7 @@ async def offer(proxy: RunningProxy, backend: ScriptedBackend, handler: Any) -> 
 
 
 @pytest.mark.parametrize("token", [b'"abc"', b"7", b"0", b'"7"', b'""', b'"\\u0061"', b"9007199254740993", b"-1"])
-async def test_progress_comes_with_exactly_the_clients_token(
+async def test_ntf_04_progress_comes_with_exactly_the_clients_token(
     proxy: RunningProxy, backend: ScriptedBackend, client: Client, token: bytes
 ) -> None:
     await offer(proxy, backend, with_progress)
@@ -62,7 +62,7 @@ async def test_progress_comes_with_exactly_the_clients_token(
     assert b"2.5" in second
 
 
-async def test_progress_without_a_token_is_dropped(
+async def test_ntf_04_progress_without_a_token_is_dropped(
     proxy: RunningProxy, backend: ScriptedBackend, client: Client
 ) -> None:
     async def handler(call: Call) -> Any:
@@ -80,7 +80,7 @@ async def test_progress_without_a_token_is_dropped(
     assert answer.notifications == []
 
 
-async def test_foreign_and_late_progress_is_dropped(
+async def test_ntf_04_foreign_and_late_progress_is_dropped(
     proxy: RunningProxy, backend: ScriptedBackend, client: Client
 ) -> None:
     late: list[Call] = []

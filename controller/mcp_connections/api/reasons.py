@@ -94,6 +94,10 @@ class Reason(StrEnum):
     NOT_ACCEPTED = "NotAccepted"
     """Mounted=False and Ready=False: the condition Accepted is False; its message says why."""
 
+    # all three
+    TERMINATING = "Terminating"
+    """False: the resource is being deleted, and a finalizer of somebody else still keeps it."""
+
 
 class ProxyReason(StrEnum):
     """Reasons of the conditions of an McpProxy."""

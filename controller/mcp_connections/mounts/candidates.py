@@ -40,6 +40,11 @@ def connection_key(candidate: Candidate) -> ConnectionKey:
     return ConnectionKey(namespace=meta.namespace, name=meta.name, uid=meta.uid)
 
 
+def is_going(candidate: Candidate) -> bool:
+    """Whether it is being deleted, and only a finalizer still keeps it."""
+    return not isinstance(candidate, InvalidConnection) and candidate.metadata.deletion_timestamp is not None
+
+
 def oldest_first(candidates: Iterable[Candidate], context: Context) -> list[Candidate]:
     """By creation time, then namespace and name; in a folder by name, then namespace, whatever times it mentions."""
     return sorted(candidates, key=_folder_age if context == "Folder" else _age)

@@ -16,14 +16,14 @@ from mcp_connections.api.connection_status import CatalogCounts, McpConnectionSt
 from mcp_connections.api.proxy import ConnectionCounts, McpProxy, McpProxyStatus
 from mcp_connections.api.reasons import ConditionType, ProxyConditionType
 from mcp_connections.mounts.acceptance import ProxyRejection
-from mcp_connections.mounts.candidates import Candidate, InvalidConnection, connection_key
+from mcp_connections.mounts.candidates import Candidate, InvalidConnection, connection_key, is_going
 from mcp_connections.mounts.mount_status import mount_members
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.proxy_verdicts import Statuses, available, is_true, programmed, proxy_accepted
 from mcp_connections.mounts.report import RegistryReport
 from mcp_connections.mounts.retirement import retired_mounts
 from mcp_connections.mounts.spec import DesiredMounts, MountSpec
-from mcp_connections.mounts.verdicts import accepted, conditions, mounted, ready
+from mcp_connections.mounts.verdicts import accepted, conditions, mounted, ready, terminating
 
 _StatusT = TypeVar("_StatusT", bound=BaseModel)
 
@@ -50,12 +50,15 @@ def connection_status_in(
     key = connection_key(connection)
     generation = connection.generation if isinstance(connection, InvalidConnection) else connection.metadata.generation
     previous = _read(McpConnectionStatus, previous_status)
-    mounting = mounted(key, seen, was_mounted=_was_mounted(previous, seen.specs.get(key)))
-    verdicts = (
-        (ConditionType.READY, ready(key, seen, mounting)),
-        (ConditionType.ACCEPTED, accepted(key, seen)),
-        (ConditionType.MOUNTED, mounting),
-    )
+    if is_going(connection):
+        verdicts = terminating(key, seen)
+    else:
+        mounting = mounted(key, seen, was_mounted=_was_mounted(previous, seen.specs.get(key)))
+        verdicts = (
+            (ConditionType.READY, ready(key, seen, mounting)),
+            (ConditionType.ACCEPTED, accepted(key, seen)),
+            (ConditionType.MOUNTED, mounting),
+        )
     status = McpConnectionStatus(
         observed_generation=generation,
         conditions=conditions(verdicts, previous.conditions, generation, now),

@@ -13,6 +13,7 @@ from mcp_connections.mounts.candidates import (
     Context,
     InvalidConnection,
     connection_key,
+    is_going,
     oldest_first,
     resolved_prefixes,
 )
@@ -48,7 +49,7 @@ def desired_mounts(
     is not checked: it holds no prefix and needs no Secret until it is enabled. One that is being deleted is left out.
     """
     settings = proxy.spec if proxy else McpProxySpec()
-    ordered = oldest_first((each for each in connections if not _is_going(each)), context)
+    ordered = oldest_first((each for each in connections if not is_going(each)), context)
     prefixes = resolved_prefixes(ordered)
     granted = PrefixTable(settings.separator)
     mounts: list[MountSpec] = []
@@ -133,7 +134,3 @@ def mount_spec(
         policy=request_policy(connection),
         session_limits=session_limits(connection),
     )
-
-
-def _is_going(candidate: Candidate) -> bool:
-    return not isinstance(candidate, InvalidConnection) and candidate.metadata.deletion_timestamp is not None

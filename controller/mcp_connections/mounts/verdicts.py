@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from mcp_connections.api.meta import Condition
-from mcp_connections.api.reasons import Reason
+from mcp_connections.api.reasons import ConditionType, Reason
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.report import MountReport
 from mcp_connections.mounts.spec import ConnectionKey
@@ -41,10 +41,25 @@ class Verdict:
     message: str
 
 
-_NOT_SEEN = Verdict(
-    "Unknown", Reason.PENDING, "The operator has not looked at this connection yet, or it is being deleted."
-)
+_NOT_SEEN = Verdict("Unknown", Reason.PENDING, "The operator has not looked at this connection yet.")
 _DISABLED = Verdict("False", Reason.DISABLED, "spec.enabled is false.")
+
+
+_TERMINATING = Verdict(
+    "False",
+    Reason.TERMINATING,
+    "Being deleted, and not served any more. It is gone once those who set its metadata.finalizers removed them.",
+)
+
+
+def terminating(key: ConnectionKey, seen: Observation) -> tuple[tuple[str, Verdict], ...]:
+    """All conditions of a connection that is being deleted. Only a finalizer lets anybody see them."""
+    mounting = _unmounted(key, seen) if seen.is_leaving(key) else _TERMINATING
+    return (
+        (ConditionType.READY, _TERMINATING),
+        (ConditionType.ACCEPTED, _TERMINATING),
+        (ConditionType.MOUNTED, mounting),
+    )
 
 
 def accepted(key: ConnectionKey, seen: Observation) -> Verdict:

@@ -20,7 +20,7 @@ REMEMBERED = 1024
 MAX_MESSAGE = 1000
 """Characters. The API server takes 1024 bytes."""
 _QUIET_REASONS = frozenset({Reason.CONNECTING, Reason.PENDING, Reason.NOT_ACCEPTED})
-_INTENDED = frozenset({Reason.DISABLED, ProxyReason.SCALED_TO_ZERO})
+_INTENDED = frozenset({Reason.DISABLED, Reason.TERMINATING, ProxyReason.SCALED_TO_ZERO})
 
 
 class Transition(NamedTuple):

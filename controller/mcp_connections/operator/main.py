@@ -28,6 +28,8 @@ from mcp_connections.operator.workers import Workers
 log = logging.getLogger(__name__)
 
 DEFAULT_IMAGE = f"mcp-connections:{__version__}"
+WATCH_SECONDS = 300
+"""Whole seconds that one watch lasts before it is begun again where it ended. No way of falling silent lasts longer."""
 LIVENESS_PATH = "/healthz"
 
 
@@ -146,10 +148,10 @@ def _register_activities(registry: kopf.OperatorRegistry, workers: Workers, work
 
 
 def liveness(workers: Workers) -> str:
-    """What the liveness probe answers. Raises PermanentError while a pass is stuck: any other exception kopf would
+    """What the liveness probe answers. Raises PermanentError while something is stuck: any other exception kopf would
     retry for minutes, and keep the probe waiting as long."""
     if stuck := workers.stuck:
-        raise kopf.PermanentError(f"stuck on McpProxy {', '.join(map(str, stuck))}")
+        raise kopf.PermanentError(f"stuck on {', '.join(stuck)}")
     return "ok"
 
 
@@ -168,6 +170,10 @@ def _settings() -> kopf.OperatorSettings:
     # The CRDs were checked. Watching for further ones would need rights over the whole cluster.
     settings.scanning.disabled = True
     settings.peering.standalone = True
+    # A watch that tells nothing looks like one that has nothing to tell. A live one brings a bookmark each minute.
+    settings.watching.inactivity_timeout = 70
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.client_timeout = WATCH_SECONDS + 30
     settings.networking.request_timeout = 60
     settings.networking.connect_timeout = 10
     # The default gives up, and ends the operator, after a minute of an API server that answers 5xx.

@@ -56,6 +56,7 @@ class Workers:
         self._resync_after = resync
         self._slots = asyncio.Semaphore(PARALLEL)
         self._since: dict[ProxyKey, float] = {}
+        self._listing_since: float | None = None
 
     async def run(self) -> None:
         """Never returns by itself."""
@@ -66,16 +67,20 @@ class Workers:
                     group.create_task(self._work(key), name=f"proxy {key}")
 
     @property
-    def stuck(self) -> list[ProxyKey]:
-        """Proxies whose pass has neither ended nor timed out long after it should have."""
+    def stuck(self) -> list[str]:
+        """What has neither ended nor timed out long after it should have: passes, and the listing that makes up for
+        watches that tell nothing. An API server that refuses is no reason: a new process would fare no better."""
+        running = {f"McpProxy {key}": since for key, since in self._since.items()}
+        if self._listing_since is not None:
+            running["the list of all resources"] = self._listing_since
         now = asyncio.get_running_loop().time()
-        return [key for key, since in self._since.items() if now - since > STUCK_AFTER]
+        return [what for what, since in running.items() if now - since > STUCK_AFTER]
 
     async def _resync(self) -> None:
         retry = RETRY_FIRST
         while True:
             try:
-                self._trigger.mark_all(await self._keys())
+                self._trigger.mark_all(await self._listed())
             except ClusterError as error:
                 log.warning("Listing the resources failed, next attempt in %.0f s: %s", retry, error)
                 await asyncio.sleep(retry)
@@ -83,6 +88,13 @@ class Workers:
             else:
                 retry = RETRY_FIRST
                 await asyncio.sleep(self._resync_after)
+
+    async def _listed(self) -> Iterable[ProxyKey]:
+        self._listing_since = asyncio.get_running_loop().time()
+        try:
+            return await self._keys()
+        finally:
+            self._listing_since = None
 
     async def _work(self, key: ProxyKey) -> None:
         flag, reconciler = self._trigger.flag(key), self._reconciler(key)
