@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,8 @@ class Connection:
 
     candidate: Candidate
     live: Object
+    owners: frozenset[Owner] = frozenset()
+    """What it refers to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,7 @@ async def gather(cluster: Cluster, key: ProxyKey, references: References, before
     known = {each.live["metadata"]["uid"]: each for each in before.connections} if before is not None else {}
     connections = tuple(_connection(live, known.get(live["metadata"]["uid"])) for live in listed)
     proxy, proxy_error = _read_proxy(proxy_live)
-    owners = {ref.owner for each in connections for ref in _refs(each.candidate)}
+    owners = {owner for each in connections for owner in each.owners}
     if proxy is not None:
         owners |= {ref.owner for ref in proxy_secret_refs(proxy)}
     # Known before the data is read: a change after that is an event that finds its way here.
@@ -88,9 +90,11 @@ async def gather(cluster: Cluster, key: ProxyKey, references: References, before
 
 
 def _connection(live: Object, before: Connection | None) -> Connection:
-    if before is None or _declared(live) != _declared(before.live):
-        return Connection(candidate=candidate_of(live), live=live)
-    return Connection(candidate=before.candidate, live=live)
+    if before is not None and _declared(live) == _declared(before.live):
+        return replace(before, live=live)
+    candidate = candidate_of(live)
+    owners = frozenset(ref.owner for ref in _refs(candidate))
+    return Connection(candidate=candidate, live=live, owners=owners)
 
 
 def _declared(live: Object) -> Object:
