@@ -12,6 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcp_connections.proxy.channels.channel import Exited
+from mcp_connections.proxy.channels.exits import Exits
 from tests.bridge.serving import TOKEN, bridged
 from tests.proxy.running import RunningProxy, eventually, running_proxy
 from tests.proxy.stdio_children import CHILD, is_gone, whoami
@@ -55,6 +57,39 @@ async def test_a_process_that_dies_in_a_call_fails_it_with_exit_code_and_stderr_
         assert after["calls"] == 1
         assert after["pids"] != before["pids"]
         assert proxy.report("one").ready, "the crash was in the client's session, not in the proxy's own"
+        report = proxy.report("one")
+        assert report.exits == 1
+        assert "about to crash" in str(report.last_error)
+
+
+async def test_ends_are_counted_where_all_processes_are_seen(proxy: RunningProxy) -> None:
+    """A client that does not come back finds out nothing; what others are told has its process in the count."""
+    async with bridged("one", *CHILD) as spec:
+        await proxy.apply(spec)
+        await proxy.until_ready("one")
+        leaves, stays = await proxy.client(), await proxy.client()
+        (left, *_), (other, *_) = (await whoami(leaves))["pids"], (await whoami(stays))["pids"]
+        os.kill(left, signal.SIGKILL)
+        os.kill(other, signal.SIGKILL)
+        await eventually(lambda: is_gone(left) and is_gone(other))
+        await whoami(stays)
+        assert proxy.report("one").exits == 2
+        await stays.delete()
+        await stays.initialize()
+        assert (await whoami(stays))["calls"] == 1
+        assert proxy.report("one").exits == 2, "an end that was asked for does not count"
+
+
+def test_a_bridge_that_follows_another_is_counted_on_top() -> None:
+    before, after = Exits(), Exits()
+    ends = Exited("exited with code 1")
+    heard: list[str] = []
+    mine = Exits()
+    mine.on_exit = heard.append
+    for told, count in ((before, 2), (before, 1), (before, 2), (after, 1), (after, 3)):
+        mine.told(ends, told.id, count)
+    assert mine.count == 5
+    assert heard == ["exited with code 1"] * 3
 
 
 async def test_a_killed_process_is_started_again_with_the_next_call(proxy: RunningProxy) -> None:

@@ -85,9 +85,20 @@ def mcp_connection(name: str, url: str, *, headers: Sequence[Mapping[str, Any]] 
     }
 
 
-def from_secret(header: str, secret: str, key: str) -> dict[str, Any]:
-    """A header whose value is in a Secret."""
-    return {"name": header, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+def stdio_connection(name: str, program: str, **spec: Any) -> dict[str, Any]:
+    """An McpConnection that runs a program of ``inside``, with members of its transport and of its spec in ``spec``."""
+    stdio = {"command": ["python3", "-c", (INSIDE / program).read_text()], **spec.pop("stdio", {})}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "McpConnection",
+        "metadata": {"name": name},
+        "spec": {"transport": {"stdio": stdio}, **spec},
+    }
+
+
+def from_secret(name: str, secret: str, key: str) -> dict[str, Any]:
+    """A header, or an environment variable, whose value is in a Secret."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def output_of(kubectl: Kubectl, container: dict[str, Any]) -> str:

@@ -125,10 +125,28 @@ def test_the_pod_of_a_command_is_shown_and_what_keeps_it_from_running_is_said() 
 
     told = body(trouble)
     assert messages_of(told)["Ready"] == "Refused; its pod a-1: ImagePullBackOff: the image 'x' cannot be pulled"
-    assert told["pod"] == {"name": "a-1", "ready": False, "restarts": 2, "message": trouble.message}
+    assert told["pod"] == {"name": "a-1", "ready": False, "restarts": 2, "commandExits": 0, "message": trouble.message}
     assert (told["mount"]["transport"], "url" in told["mount"]) == ("stdio", False)
     assert messages_of(body(PodStatus(message="exceeded quota")))["Ready"] == "Refused; its pod: exceeded quota"
     assert messages_of(body(PodStatus(name="a-1", ready=True)))["Ready"] == "Refused"
+
+
+def test_how_often_a_command_ended_is_shown_by_the_replica_that_knows_most() -> None:
+    def body(*exits: int, previous: dict[str, Any] | None = None, spec: MountSpec = SPEC) -> dict[str, Any]:
+        desired = DESIRED.model_copy(update={"mounts": (spec,)})
+        reports = [
+            report(mounted(spec, exits=count, last_error=f"Exit {count}.", last_error_at=at(20 + count)))
+            for count in exits
+        ]
+        seen = Observation(desired, reports, pods={key("a"): PodStatus(name="a-1", ready=True)})
+        return connection_status_in(seen, connection("a"), previous, at(100))
+
+    told = body(1, 3, 2)
+    assert told["pod"] == {"name": "a-1", "ready": True, "restarts": 0, "commandExits": 3}
+    assert told["lastError"] == "Exit 3."
+    assert body(0, previous=told)["pod"]["commandExits"] == 3, "by a proxy that was started anew"
+    assert body(previous=told)["pod"]["commandExits"] == 3, "while no replica answers"
+    assert body(0, previous=told, spec=changed_spec())["pod"]["commandExits"] == 0, "of another command"
 
 
 def test_without_any_report() -> None:

@@ -61,7 +61,7 @@ async def test_a_command_runs_in_a_pod_of_its_own_with_what_it_was_given(world: 
     status = await world.until(
         CONNECTION, "notes", lambda now: now["status"].get("pod", {}).get("ready") is True, what="a ready pod"
     )
-    assert status["status"]["pod"] == {"name": pod.name, "ready": True, "restarts": 0}
+    assert status["status"]["pod"] == {"name": pod.name, "ready": True, "restarts": 0, "commandExits": 0}
     assert (live["status"]["mount"]["transport"], "url" in live["status"]["mount"]) == ("stdio", False)
     assert await bridge_objects(world) == [
         f"Secret {NAME}-token",

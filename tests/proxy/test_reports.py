@@ -33,6 +33,8 @@ MOUNT = {
     "catalog",
     "lastHandshake",
     "lastError",
+    "lastErrorAt",
+    "exits",
     "nextRetry",
 }
 POLICY = {"circuit", "waiting", "refused", "retries"}

@@ -52,8 +52,10 @@ class PodStatus(ApiModel):
     ready: bool = False
     """Whether the pod serves. What the command says of itself is in the conditions."""
     restarts: Count = 0
-    """How often the pod's container was started again. A command that ends by itself is started again within it, and
-    counts in lastError only."""
+    """How often the pod's container was started again."""
+    command_exits: Count = 0
+    """How often the command ended by itself, in any session, since mount.since. It is started again within the
+    container; lastError has its exit code and the end of its stderr."""
     last_exit: _Text | None = None
     """How the container last ended, for example ``OOMKilled (exit code 137)``."""
     message: _Text | None = None

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from mcp_connections.api.connection_status import CatalogStatus, McpConnectionStatus, MountStatus, ServerStatus
+from mcp_connections.api.connection_status import (
+    CatalogStatus,
+    McpConnectionStatus,
+    MountStatus,
+    PodStatus,
+    ServerStatus,
+)
 from mcp_connections.api.reasons import Reason
 from mcp_connections.mounts.observation import Observation
 from mcp_connections.mounts.policies import in_words
@@ -12,6 +19,7 @@ from mcp_connections.mounts.report import MountReport
 from mcp_connections.mounts.spec import ConnectionKey, HttpServer, MountSpec, StdioServer
 from mcp_connections.mounts.verdicts import severity
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _WORST_FIRST = ("Open", "HalfOpen", "Closed")
 
 
@@ -29,9 +37,21 @@ def mount_members(key: ConnectionKey, seen: Observation, previous: McpConnection
     known = previous if same else McpConnectionStatus()
     pod = seen.pods.get(key)
     if not seen.replicas:
-        return {**_last_known(known), "mount": _mount(spec, [], known), "pod": pod}
+        return {**_last_known(known), "mount": _mount(spec, [], known), "pod": _pod(pod, [], known)}
     mounts = seen.mounts(key)
-    return {"mount": _mount(spec, mounts, known), "pod": pod, **(_reported(mounts, known) if mounts else {})}
+    return {
+        "mount": _mount(spec, mounts, known),
+        "pod": _pod(pod, mounts, known),
+        **(_reported(mounts, known) if mounts else {}),
+    }
+
+
+def _pod(pod: PodStatus | None, mounts: list[MountReport], known: McpConnectionStatus) -> PodStatus | None:
+    if pod is None:
+        return None
+    # A proxy that was started anew knows of later ends only.
+    before = known.pod.command_exits if known.pod else 0
+    return pod.model_copy(update={"command_exits": max([before, *(mount.exits for mount in mounts)])})
 
 
 def _last_known(known: McpConnectionStatus) -> dict[str, Any]:
@@ -63,7 +83,8 @@ def _reported(mounts: list[MountReport], known: McpConnectionStatus) -> dict[str
     best = (changed or up or down)[0]  # what is to be reviewed is the catalogue that was withheld
     handshakes = [mount.last_handshake for mount in mounts if mount.last_handshake]
     circuits = {mount.policy.circuit for mount in mounts}
-    error = next((mount.last_error for mount in (*down, *up) if mount.last_error), known.last_error)
+    lately = sorted(up, key=lambda mount: mount.last_error_at or _NEVER, reverse=True)
+    error = next((mount.last_error for mount in (*down, *lately) if mount.last_error), known.last_error)
     return {
         "catalog": CatalogStatus.model_validate(best.catalog.model_dump()),
         "server": ServerStatus.model_validate(best.server.model_dump()) if best.server else known.server,

@@ -95,6 +95,11 @@ class MountReport(WireModel):
     catalog: CatalogReport = CatalogReport()
     last_handshake: datetime | None = None
     last_error: str | None = None
+    """The last failure, kept after recovery: whoever looks seldom has to learn of it too."""
+    last_error_at: datetime | None = None
+    """When it was first seen; it may have repeated itself since."""
+    exits: int = 0
+    """How often the command of a stdio connection ended by itself, in any session, since the mount was made."""
     next_retry: datetime | None = None
 
 

@@ -43,6 +43,7 @@ class BridgeEndpoint:
         self.access = access
         self.sessions = SessionTable(program)
         self._label = program.label
+        self._exits = program.exits
         self._shared = SharedProgram(program)
         self._entrance = Entrance(bind)
         self._stateless: set[asyncio.Task[None]] = set()
@@ -97,7 +98,7 @@ class BridgeEndpoint:
         refusal = Refusal(404, -32001, _UNKNOWN)
         cause = self.sessions.cause_of_end(session_id)
         if cause is not None:
-            refusal.error = told(unsent(cause))
+            refusal.error = told(unsent(cause), self._exits)
         raise refusal
 
     async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
@@ -155,7 +156,7 @@ class BridgeEndpoint:
             answer = await self.sessions.open(session, lambda: self._begun(session, message, stream))
         except ChannelError as error:
             log.warning("no session: %s", error)
-            await stream.finish(jsonrpc.failure(request_id, told(unsent(error))))
+            await stream.finish(jsonrpc.failure(request_id, told(unsent(error), self._exits)))
         except asyncio.CancelledError:
             forgive_cancellation()
             stream.abandon()
@@ -186,7 +187,7 @@ class BridgeEndpoint:
         try:
             body = with_id(await work(), request_id)
         except ChannelError as error:
-            body = jsonrpc.failure(request_id, told(error))
+            body = jsonrpc.failure(request_id, told(error, self._exits))
         except asyncio.CancelledError:
             forgive_cancellation()
             await stream.finish(None)
@@ -209,7 +210,7 @@ class BridgeEndpoint:
             answer = await (self._shared.listen if listens else self._shared.request)(message, stream)
             body, status = with_id(answer, request_id), http_status(code_of(answer.get("error")))
         except ChannelError as error:
-            body, status = jsonrpc.failure(request_id, told(error)), 200
+            body, status = jsonrpc.failure(request_id, told(error, self._exits)), 200
         except asyncio.CancelledError:
             forgive_cancellation()
             stream.abandon()

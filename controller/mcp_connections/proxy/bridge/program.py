@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcp_connections.mounts.spec import StdioServer, Timeouts
+from mcp_connections.proxy.channels.exits import Exits
 from mcp_connections.proxy.channels.stdio import StdioChannel
 from mcp_connections.proxy.registry.client import PROXY_HELLO
 from mcp_connections.proxy.upstream.session import UpstreamEvents, UpstreamSession
@@ -64,6 +65,8 @@ class Program:
     """The whole of it."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values that are kept out of errors and logs."""
+    exits: Exits = field(default_factory=Exits)
+    """Of all its processes."""
 
     def passage(self, events: UpstreamEvents) -> Passage:
         """A new process, not yet started."""
@@ -81,6 +84,7 @@ class Program:
             connect_timeout=CONNECT_SECONDS,
             message_limit=MESSAGE_BYTES,
             secrets=self.secrets,
+            on_exit=self.exits.happened,
         )
 
 

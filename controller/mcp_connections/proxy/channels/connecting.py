@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from mcp_connections.mounts.spec import MountSpec, StdioServer
 from mcp_connections.proxy.channels.channel import Channel, ProtocolViolation
+from mcp_connections.proxy.channels.exits import Exits
 from mcp_connections.proxy.channels.http import HttpBackend, StreamableHttpChannel
 from mcp_connections.proxy.channels.sse import SseChannel
 from mcp_connections.proxy.channels.stdio import StdioChannel
@@ -24,6 +25,8 @@ class ChannelFactory(Protocol):
 
     handshake_seconds: float
     """How long the backend may take to answer initialize."""
+    exits: Exits
+    """Of the command, where the backend is one."""
 
     def make(self) -> Channel:
         """A channel, not yet open. Raises ChannelError where the mount's settings are of no use."""
@@ -37,6 +40,7 @@ class Transport:
 
     def __init__(self, spec: MountSpec) -> None:
         self._spec = spec
+        self.exits = Exits()
         self._http: HttpBackend | None = None
         if isinstance(spec.server, StdioServer):
             self.handshake_seconds = STDIO_HANDSHAKE_SECONDS
@@ -49,7 +53,13 @@ class Transport:
         connect = self._spec.timeouts.connect
         limit = self._spec.limits.message_bytes
         if isinstance(server, StdioServer):
-            return StdioChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
+            return StdioChannel(
+                server,
+                connection=label,
+                connect_timeout=connect,
+                message_limit=limit,
+                on_exit=self.exits.happened,
+            )
         if server.kind == "sse":
             return SseChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
         if server.kind == "webSocket":
@@ -68,6 +78,7 @@ class Transport:
                     connect_timeout=self._spec.timeouts.connect,
                     tls=tls,
                     message_limit=self._spec.limits.message_bytes,
+                    exits=self.exits,
                 )
             except ValueError as error:
                 raise ProtocolViolation(str(error), executed=False) from None

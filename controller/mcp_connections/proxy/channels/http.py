@@ -27,6 +27,7 @@ from mcp_connections.proxy.channels.channel import (
     Unauthorized,
     Unreachable,
 )
+from mcp_connections.proxy.channels.exits import Exits
 from mcp_connections.proxy.channels.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
 from mcp_connections.proxy.channels.redaction import Redactor
 from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
@@ -61,6 +62,7 @@ class HttpBackend:
         connection: str,
         connect_timeout: float,
         tls: ssl.SSLContext | None,
+        exits: Exits,
         message_limit: int = 64 * 1024 * 1024,
     ) -> None:
         self.connection = connection
@@ -68,6 +70,7 @@ class HttpBackend:
         self.client = HttpClient(server.url, tls=tls, connect_timeout=connect_timeout, body_limit=message_limit)
         self.redactor = Redactor(secrets_of(server))
         self.bridged = server.bridged
+        self.exits = exits
         self._server = server
         self._locate(server.url)
 
@@ -140,7 +143,7 @@ class StreamableHttpChannel(Channel):
     ) -> Envelope:
         answer = await self._answer(request_id, body, on_message, headers)
         if self._backend.bridged:
-            raise_fault(answer)
+            raise_fault(answer, self._backend.exits)
         return answer
 
     async def _answer(self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes) -> Envelope:
@@ -297,7 +300,7 @@ class StreamableHttpChannel(Channel):
         raise self._unusable(response)
 
     def _session_lost(self, response: HttpResponse) -> SessionLost:
-        cause = told_cause(response.body) if self._backend.bridged else None
+        cause = told_cause(response.body, self._backend.exits) if self._backend.bridged else None
         if cause is not None:
             return SessionLost(str(cause), outage=cause.reason)
         return SessionLost(f"{self._backend.shown_url} no longer knows the session (HTTP 404)")

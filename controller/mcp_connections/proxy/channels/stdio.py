@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from mcp_connections.mounts.spec import StdioServer
@@ -40,8 +40,10 @@ class StdioChannel(DuplexChannel):
         connect_timeout: float,
         message_limit: int = MESSAGE_LIMIT,
         secrets: Iterable[str] | None = None,
+        on_exit: Callable[[ChannelError], None] = lambda error: None,
     ) -> None:
-        """``secrets`` are kept out of what is quoted of the child; None: all values of ``server.env``."""
+        """``secrets`` are kept out of what is quoted of the child; None: all values of ``server.env``. ``on_exit`` is
+        told of a child that is gone by itself, before anybody else is."""
         redactor = Redactor(server.env.values() if secrets is None else secrets)
         super().__init__(
             connection=connection,
@@ -52,6 +54,7 @@ class StdioChannel(DuplexChannel):
             redactor=redactor,
         )
         self._server = server
+        self._on_exit = on_exit
         self._child: ChildProcess | None = None
         self._stdin: InputPipe | None = None
         self._stdout: OutputPipe | None = None
@@ -124,7 +127,9 @@ class StdioChannel(DuplexChannel):
             await asyncio.wait({stdout.closed, stderr.closed}, timeout=SETTLE_SECONDS)
         for line in self._lines.end():
             self._take_line(line)
-        self.lose(self._end_of(child, stdout))
+        error = self._end_of(child, stdout)
+        self._on_exit(error)
+        self.lose(error)
 
     def _end_of(self, child: ChildProcess, stdout: OutputPipe) -> ChannelError:
         tail = self.stderr_tail

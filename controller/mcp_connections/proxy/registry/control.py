@@ -79,6 +79,9 @@ class Control:
         """Where the last attempt failed; None while live."""
         self.last_handshake: datetime | None = None
         self.last_error: str | None = None
+        """The last failure, also of a client's session where it ended the command; kept after recovery."""
+        self.last_error_at: datetime | None = None
+        """When it was first seen."""
         self.next_retry: datetime | None = None
         self.server: ServerReport | None = None
         self.instructions: str | None = None
@@ -104,6 +107,10 @@ class Control:
         self._noticed = asyncio.Event()
         self._grace: asyncio.TimerHandle | None = None
         self._supervisor: asyncio.Task[None] | None = None
+        self._awaited_pod = False
+        """The last pause was for a pod that may be starting."""
+        self._logged: str | None = None
+        """The failure that the log has, which does not repeat it while it lasts."""
 
     @property
     def sessions(self) -> int:
@@ -136,6 +143,8 @@ class Control:
                 async with self._turns.to_connect():
                     await self._establish()
                 established_at = loop.time()
+                if self._awaited_pod:
+                    failures = 0  # a pod took its time to start, which says nothing of what runs in it
                 await self._watch()
             except SessionLost as error:
                 if error.outage is None and loop.time() - established_at > FIRST_PAUSE:
@@ -175,7 +184,7 @@ class Control:
         self.next_retry = None
         self._keep_catalogue()
         self._settle()
-        self.last_error = None
+        self._logged = None
         self.attempted.set()
         self._on_change()
         session.listen()
@@ -308,13 +317,19 @@ class Control:
         self._notices.add(notice)
         self._noticed.set()
 
+    def remember(self, how: str) -> None:
+        """Something failed, here or in a client's session, and whoever asks later is to learn of it."""
+        if self.last_error != how:
+            self.last_error, self.last_error_at = how, self._now()
+
     def _failed(self, error: ChannelError) -> None:
         self.live = False
         self.reason = error.reason
         self.message = str(error)
-        if self.last_error != str(error):
+        if self._logged != str(error):
             log.warning("connection %s: %s: %s", self._label, error.reason, error)
-        self.last_error = str(error)
+        self._logged = str(error)
+        self.remember(str(error))
         if self.public is not None and self._grace is None:
             grace = self._spec.catalog.removal_grace
             if grace > 0:
@@ -351,7 +366,8 @@ class Control:
         makes in the meantime cuts the wait short, but not below the shortest."""
         server = self._spec.server
         awaits_pod = server.kind == "http" and server.bridged and self.reason == Reason.UNREACHABLE
-        longest = POD_PAUSE if awaits_pod and failures <= POD_ATTEMPTS else LONGEST_PAUSE
+        self._awaited_pod = awaits_pod and failures <= POD_ATTEMPTS
+        longest = POD_PAUSE if self._awaited_pod else LONGEST_PAUSE
         pause = min(FIRST_PAUSE * 2 ** max(0, min(failures - 1, 10)), longest)
         pause *= random.uniform(0.8, 1.0)  # noqa: S311
         self.next_retry = self._now() + timedelta(seconds=pause)

@@ -72,6 +72,7 @@ class Mount:
         self.in_flight = 0
         self._now = now
         self._opener = Opener(channels, spec.timeouts)
+        self._exits = channels.exits
         self._control = Control(
             spec,
             self._opener,
@@ -82,6 +83,7 @@ class Mount:
             on_read=self._lists_were_read,
             now=now,
         )
+        self._exits.on_exit = self._control.remember
         self._second = SecondEra(spec, separator=separator, leg=self._stateless_leg, on_change=on_change)
         self._refusals = Refusals(self.label)
         self._policies = (
@@ -215,6 +217,8 @@ class Mount:
             catalog=self._catalog_report(clashes),
             last_handshake=control.last_handshake,
             last_error=control.last_error,
+            last_error_at=control.last_error_at,
+            exits=self._exits.count,
             next_retry=control.next_retry,
         )
 
