@@ -14,12 +14,14 @@ ENV PIP_CONSTRAINT=/src/constraints.txt \
 WORKDIR /src
 RUN python3 -m venv /build \
  && python3 -m venv --without-pip /opt/mcp-connections
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY constraints.txt pyproject.toml LICENSE ./
 COPY controller/mcp_connections/__init__.py controller/mcp_connections/
-# The dependencies first, of the package without its modules: a change of ours leaves these layers as they are.
-RUN /build/bin/pip wheel --quiet --wheel-dir /wheels . \
+# The dependencies first, of the package without its modules and words: a change of ours leaves these layers as they are.
+RUN touch README.md \
+ && /build/bin/pip wheel --quiet --wheel-dir /wheels . \
  && rm /wheels/mcp_connections-*.whl \
  && /build/bin/pip --python /opt/mcp-connections/bin/python3 install --quiet --no-index --no-deps /wheels/*.whl
+COPY README.md ./
 COPY controller controller
 RUN /build/bin/pip wheel --quiet --no-deps --wheel-dir /own . \
  && /build/bin/pip --python /opt/mcp-connections/bin/python3 install --quiet --no-index --no-deps /own/*.whl
