@@ -46,6 +46,10 @@ class SseBackend:
     post_status: int = 202
     answer_first: bool = False
     """Answer on the stream before the POST is accepted."""
+    cookies: tuple[str, ...] = ()
+    """What each answer sets, the number of the request appended."""
+    unfinished: bool = False
+    """The body of what accepts a POST never ends."""
     posts: list[dict[str, Any]] = field(default_factory=list)
     headers: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     streams: list[asyncio.Queue[bytes | None]] = field(default_factory=list)
@@ -82,6 +86,7 @@ class SseBackend:
         response = web.StreamResponse(headers={"Content-Type": self.content_type})
         if self.gzip:
             response.headers["Content-Encoding"] = "gzip"
+        self.set_cookies(response)
         await response.prepare(request)
         compressor = zlib.compressobj(wbits=31)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -106,7 +111,18 @@ class SseBackend:
         await self.accept.wait()
         if not self.answer_first:
             self.answer(message)
-        return web.Response(status=self.post_status, text="Accepted" if self.post_status != 204 else None)
+        if self.unfinished:
+            response = web.StreamResponse(status=self.post_status)
+            await response.prepare(request)
+            await response.write(b"Accep")
+            await asyncio.Event().wait()
+        accepted = web.Response(status=self.post_status, text="Accepted" if self.post_status != 204 else None)
+        self.set_cookies(accepted)
+        return accepted
+
+    def set_cookies(self, response: web.StreamResponse) -> None:
+        for name in self.cookies:
+            response.set_cookie(name, str(len(self.headers)))
 
     def answer(self, message: dict[str, Any]) -> None:
         if "id" in message and "method" in message and message["method"] != "silent":

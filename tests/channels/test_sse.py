@@ -88,6 +88,25 @@ async def test_configured_headers_are_sent_on_both(bench: Bench) -> None:
     assert on_post["Content-Type"] == "application/json"
 
 
+async def test_messages_carry_the_cookies_of_the_stream(bench: Bench) -> None:
+    backend = await bench.start(cookies=("AWSALB", "AWSALBCORS"))
+    port = bench.authority.rpartition(":")[2]
+    channel = bench.channel(url=f"http://localhost:{port}/sse", headers={"Cookie": "own=1"})
+    await channel.open()
+    await ask(channel, 1)
+    await channel.send(notification("x"))
+    cookies = [headers.get("Cookie") for _, headers in backend.headers]
+    assert cookies == ["own=1", *(f"own=1; AWSALB={number}; AWSALBCORS={number}" for number in (1, 2))]
+
+
+async def test_a_message_is_accepted_by_the_status_alone(bench: Bench) -> None:
+    await bench.start(unfinished=True)
+    channel = bench.channel()
+    await channel.open()
+    await channel.send(notification("notifications/initialized"))
+    assert await ask(channel, 1, n=1) == {"n": 1}
+
+
 async def test_the_protocol_version_is_told_once_it_is_agreed(bench: Bench) -> None:
     backend = await bench.start()
     channel = bench.channel()

@@ -137,6 +137,17 @@ def test_a_pod_marks_when_it_can_be_reached_or_not(scene: Scene) -> None:
     assert scene.send("pod", obj(metadata=OURS, status=pod("True", restarts=1))) == [DEFAULT]
 
 
+def test_what_keeps_a_pod_from_running_marks_at_once(scene: Scene) -> None:
+    scene.send("deployment", obj(metadata=OURS), "ADDED")
+    failure = {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]}
+    assert scene.send("deployment", obj(metadata=OURS, status=failure)) == [DEFAULT]
+    assert scene.send("deployment", obj(version="2", metadata=OURS, status=failure | {"replicas": 0})) == []
+
+    scene.send("pod", obj("pod", metadata=OURS, status={"phase": "Pending"}), "ADDED")
+    nowhere = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]}
+    assert scene.send("pod", obj("pod", metadata=OURS, status=nowhere)) == [DEFAULT]
+
+
 def test_only_silent_handlers_are_registered() -> None:
     """Anything but an event handler would make kopf write finalizers or annotations into the resources."""
     registry = kopf.OperatorRegistry()

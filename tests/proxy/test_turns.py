@@ -64,7 +64,29 @@ async def test_the_last_of_many_learns_of_an_outage_too(
     await eventually(lambda: len({seen.session for seen in backend.requests[asked:]}) == MANY)
 
 
-async def test_one_origin_does_not_wait_for_another(proxy: RunningProxy, backend: ScriptedBackend) -> None:
+async def silent_but_for_one(seen: Seen) -> HttpAnswer | None:
+    if seen.headers.get("x-which") != "fine":
+        await asyncio.Event().wait()
+    return None
+
+
+async def test_those_that_hang_do_not_keep_others_of_their_origin_waiting(
+    proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "STALLED", 0.05)
+    monkeypatch.setattr("mcp_connections.proxy.channels.connecting.HANDSHAKE_SECONDS", 3600.0)
+    backend.intercept = silent_but_for_one
+    await proxy.apply(
+        *(http(name, backend.url) for name in NAMES), http("fine", backend.url, headers={"x-which": "fine"})
+    )
+    await proxy.until_ready("fine")
+
+
+async def test_one_origin_does_not_wait_for_another(
+    proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "STALLED", 3600.0)
+
     async def silent(seen: Seen) -> HttpAnswer | None:
         await asyncio.Event().wait()
         return None
@@ -76,3 +98,27 @@ async def test_one_origin_does_not_wait_for_another(proxy: RunningProxy, backend
         await proxy.until_ready("last")
         assert len(other.seen("initialize")) == turns.AT_ONCE
         await proxy.apply()
+
+
+async def test_those_that_failed_before_leave_turns_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STALLED", 3600.0)
+    origin = turns.Turns()
+    inside = 0
+
+    async def hang() -> None:
+        nonlocal inside
+        async with origin.to_connect(again=True):
+            inside += 1
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        hanging = [group.create_task(hang()) for _ in NAMES]
+        await eventually(lambda: inside)
+        async with origin.to_connect(again=False):
+            assert inside == turns.AGAIN_AT_ONCE
+        for task in hanging:
+            task.cancel()
+    async with asyncio.timeout(20):
+        for _ in range(2 * turns.AT_ONCE):
+            async with origin.to_connect(again=True):
+                pass

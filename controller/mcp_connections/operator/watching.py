@@ -83,15 +83,17 @@ class _Watcher:
         self._notice(event["object"]["metadata"]["namespace"])
 
     async def deployment(self, event: Mapping[str, Any], **_: Any) -> None:
-        self._owned(event, _generation(event["object"]))
+        body = event["object"]
+        refused = _condition(body.get("status") or {}, "ReplicaFailure")  # why there is no pod
+        self._owned(event, (_generation(body), refused))
 
     async def pod(self, event: Mapping[str, Any], **_: Any) -> None:
         status = event["object"].get("status", {})
-        ready = [each.get("status") for each in status.get("conditions") or () if each.get("type") == "Ready"]
+        conditions = (_condition(status, "Ready"), _condition(status, "PodScheduled"))
         containers = status.get("containerStatuses") or ()
         restarts = [each.get("restartCount") for each in containers]
         waiting = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers]
-        self._owned(event, (status.get("phase"), status.get("podIP"), *ready, *restarts, *waiting))
+        self._owned(event, (status.get("phase"), status.get("podIP"), conditions, *restarts, *waiting))
 
     def _data(self, event: Mapping[str, Any], kind: str) -> None:
         """A Secret or ConfigMap: one that somebody refers to, or one of ours that somebody may have changed.
@@ -119,6 +121,10 @@ class _Watcher:
             self._news.forget(metadata["uid"])
             return True
         return self._news.is_new(metadata["uid"], (key, metadata.get("deletionTimestamp"), signature))
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> str | None:
+    return next((each.get("status") for each in status.get("conditions") or () if each.get("type") == kind), None)
 
 
 def _generation(body: Mapping[str, Any]) -> int:

@@ -38,7 +38,8 @@ class BodyTooLarge(HttpFault):
 
 
 class HttpResponse:
-    """Status, headers (names lower-cased, first value wins) and either the whole body or a stream of it."""
+    """Status, headers (names lower-cased, first value wins; of Set-Cookie all, one a line) and either the whole body or
+    a stream of it."""
 
     __slots__ = ("_connection", "_over", "body", "headers", "status", "streamed")
 
@@ -88,6 +89,7 @@ class _Connection(asyncio.Protocol):
         """Bytes since the head or a piece of the body was complete."""
         self._complete = True
         self._discard = False
+        self._head_only = False
         self._reusable = True
         """As far as the last answer said."""
         self._decoder: _Inflate | None = None
@@ -148,7 +150,11 @@ class _Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._response is not None:
             return  # a trailer, which is no header (RFC 9110, section 6.5.1)
-        self._headers.setdefault(name.lower(), value)
+        name = name.lower()
+        if name == b"set-cookie" and name in self._headers:
+            value = self._headers[name] + b"\n" + value  # the one header that is not a list (RFC 9110, section 5.3)
+            del self._headers[name]
+        self._headers.setdefault(name, value)
 
     def on_headers_complete(self) -> None:
         self._without_effect = 0
@@ -156,7 +162,7 @@ class _Connection(asyncio.Protocol):
         if status < 200:
             return
         headers = self._headers
-        streamed = headers.get(b"content-type", b"")[:17].lower() == b"text/event-stream"
+        streamed = self._head_only or headers.get(b"content-type", b"")[:17].lower() == b"text/event-stream"
         response = self._response = HttpResponse(self, status, headers, streamed=streamed)
         encoding = headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding in (b"gzip", b"x-gzip", b"deflate"):
@@ -215,8 +221,8 @@ class _Connection(asyncio.Protocol):
 
     # one exchange
 
-    async def exchange(self, data: bytes) -> HttpResponse:
-        """Send a whole request and return its response, complete or (event streams) begun."""
+    async def exchange(self, data: bytes, *, head_only: bool) -> HttpResponse:
+        """Send a whole request and return its response, complete or (event streams, ``head_only``) begun."""
         transport = self._transport
         if transport is None or transport.is_closing():
             raise HttpFault("the connection was closed while idle", executed=False)
@@ -227,6 +233,7 @@ class _Connection(asyncio.Protocol):
         self._without_effect = 0
         self._complete = False
         self._discard = False
+        self._head_only = head_only
         self._decoder = None
         self._fault = None
         head: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
@@ -332,9 +339,10 @@ class HttpClient:
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def request(self, data: bytes) -> HttpResponse:
+    async def request(self, data: bytes, *, head_only: bool = False) -> HttpResponse:
         """Send the request, already serialised, on an idle or a new connection.
 
+        ``head_only``: return as soon as status and headers are there; any body is streamed, and has to be released.
         Raises HttpFault. The time to connect is bounded here, the time to answer is the caller's to bound;
         cancelling closes the connection used.
         """
@@ -342,10 +350,10 @@ class HttpClient:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and now - connection.idle_since < IDLE_SECONDS:
-                return await connection.exchange(data)
+                return await connection.exchange(data, head_only=head_only)
             connection.close()
         connection = await self._connect()
-        return await connection.exchange(data)
+        return await connection.exchange(data, head_only=head_only)
 
     async def _connect(self) -> _Connection:
         if self._closed:

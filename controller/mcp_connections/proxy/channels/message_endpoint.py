@@ -7,13 +7,18 @@ executed, and so whether it may be sent once more.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
 from typing import Final
 
+from aiohttp.abc import AbstractCookieJar
 from multidict import CIMultiDict
 from yarl import URL
 
 from mcp_connections.proxy.channels.backend_client import (
+    CLOSE_SECONDS,
     MAX_REDIRECTS,
     RedirectRefused,
     fault_of,
@@ -37,14 +42,17 @@ class MessageEndpoint:
         *,
         where: str,
         headers: dict[str, str],
+        cookies: AbstractCookieJar,
         tls: ssl.SSLContext | None,
         connect_timeout: float,
         redactor: Redactor,
     ) -> None:
-        """``connect_timeout`` in seconds. ``where`` begins every fault's text."""
+        """``connect_timeout`` in seconds. ``where`` begins every fault's text. ``cookies`` are those of the stream: a
+        load balancer sends the messages by them to the server that holds it (RFC 6265)."""
         self._url = url
         self._where = where
         self._redactor = redactor
+        self._cookies = cookies
         self._headers = CIMultiDict(headers)
         self._headers["Content-Type"] = "application/json"
         self._client = HttpClient(str(url), tls=tls, connect_timeout=connect_timeout)
@@ -54,19 +62,25 @@ class MessageEndpoint:
         self._headers[name] = value
 
     async def post(self, body: bytes) -> None:
-        """Hand over one message. Raises ChannelError; the time it may take is the caller's to bound."""
+        """Hand over one message. Raises ChannelError; the time it may take is the caller's to bound.
+
+        The status alone accepts it. The protocol has nothing to say in the body, so nothing waits for its end.
+        """
         response = await self._send(body)
-        response.release()
-        if response.status == 404:
-            raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
-        if response.status >= 300:
-            raise refusal(response.status, self._where, self._redactor.excerpt(response.body[:_EXCERPT]))
+        try:
+            if response.status == 404:
+                raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
+            if response.status >= 300:
+                raise refusal(response.status, self._where, self._redactor.excerpt(await _beginning(response)))
+        finally:
+            response.release()
 
     async def _send(self, body: bytes) -> HttpResponse:
         url = self._url
         try:
             for _ in range(MAX_REDIRECTS):
-                response = await self._client.request(self._head(url, len(body)) + body)
+                response = await self._client.request(self._head(url, len(body)) + body, head_only=True)
+                self._keep_cookies(response, url)
                 target = redirect_target(response.status, response.header(b"location"), url, "POST")
                 if target is None:
                     return response
@@ -82,9 +96,27 @@ class MessageEndpoint:
         headers = self._headers.copy()
         headers.setdefault("Host", url.host_port_subcomponent or "")
         headers["Content-Length"] = str(length)
+        kept = [f"{name}={morsel.coded_value}" for name, morsel in self._cookies.filter_cookies(url).items()]
+        if kept:
+            headers["Cookie"] = "; ".join(filter(None, [headers.get("Cookie"), *kept]))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"POST {url.raw_path_qs} HTTP/1.1\r\n{lines}\r\n".encode()
+
+    def _keep_cookies(self, response: HttpResponse, url: URL) -> None:
+        for line in response.header(b"set-cookie").splitlines():
+            with suppress(CookieError):
+                self._cookies.update_cookies(SimpleCookie(line), url)
 
     def close(self) -> None:
         """Close every connection; messages under way fail."""
         self._client.close()
+
+
+async def _beginning(response: HttpResponse) -> bytes:
+    """What a refusal says, as far as it comes soon. Never raises."""
+    said = b""
+    with suppress(HttpFault, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            while len(said) < _EXCERPT and (chunk := await response.read()):
+                said += chunk
+    return said[:_EXCERPT]

@@ -116,6 +116,7 @@ class SseChannel(RemoteDuplexChannel):
             url,
             where=self._where,
             headers=self._client.headers,
+            cookies=self._client.session.cookie_jar,
             tls=self._client.tls,
             connect_timeout=self._connect_timeout,
             redactor=self.redactor,

@@ -137,10 +137,11 @@ class Control:
     async def _supervise(self) -> None:
         loop = asyncio.get_running_loop()
         failures = 0
+        established_at = 0.0
         while True:
-            established_at = math.inf
+            again, established_at = math.isinf(established_at), math.inf
             try:
-                async with self._turns.to_connect():
+                async with self._turns.to_connect(again=again):
                     await self._establish()
                 established_at = loop.time()
                 if self._awaited_pod:
