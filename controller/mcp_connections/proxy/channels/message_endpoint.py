@@ -53,20 +53,26 @@ class MessageEndpoint:
         """Send this with every later message."""
         self._headers[name] = value
 
-    async def post(self, body: bytes) -> None:
-        """Hand over one message. Raises ChannelError; the time it may take is the caller's to bound."""
-        response = await self._send(body)
+    async def post(self, body: bytes, lines: bytes, credential: dict[str, str]) -> HttpResponse:
+        """Hand over one message, with further header lines and headers of its own. Raises ChannelError; the time it
+        may take is the caller's to bound."""
+        response = await self._send(body, lines, credential)
         response.release()
+        return response
+
+    def check(self, response: HttpResponse) -> None:
+        """Raise the ChannelError that the answer to a message stands for, if it is no success."""
         if response.status == 404:
             raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
         if response.status >= 300:
             raise refusal(response.status, self._where, self._redactor.excerpt(response.body[:_EXCERPT]))
 
-    async def _send(self, body: bytes) -> HttpResponse:
+    async def _send(self, body: bytes, lines: bytes, credential: dict[str, str]) -> HttpResponse:
         url = self._url
         try:
             for _ in range(MAX_REDIRECTS):
-                response = await self._client.request(self._head(url, len(body)) + body)
+                head = self._head(url, len(body), credential)
+                response = await self._client.request(head + lines + b"\r\n" + body)
                 target = redirect_target(response.status, response.header(b"location"), url, "POST")
                 if target is None:
                     return response
@@ -78,12 +84,13 @@ class MessageEndpoint:
             raise fault_of(refused, self._where, connecting=False) from None
         raise fault_of(RedirectRefused("redirects in circles"), self._where, connecting=False) from None
 
-    def _head(self, url: URL, length: int) -> bytes:
+    def _head(self, url: URL, length: int, credential: dict[str, str]) -> bytes:
         headers = self._headers.copy()
+        headers.update(credential)
         headers.setdefault("Host", url.host_port_subcomponent or "")
         headers["Content-Length"] = str(length)
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        return f"POST {url.raw_path_qs} HTTP/1.1\r\n{lines}\r\n".encode()
+        return f"POST {url.raw_path_qs} HTTP/1.1\r\n{lines}".encode()
 
     def close(self) -> None:
         """Close every connection; messages under way fail."""
