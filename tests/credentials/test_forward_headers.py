@@ -113,6 +113,21 @@ async def test_a_request_that_is_sent_again_has_them_and_the_session_opened_for_
     assert not any("x-tenant" in seen.headers for seen in backend.seen("initialize"))
 
 
+async def test_a_stream_that_is_resumed_has_them_too(site: Site, backend: ScriptedBackend) -> None:
+    async def slow(each: Any) -> Any:
+        each.interrupt("event-1")
+        return text("done")
+
+    backend.tool("slow", slow)
+    backend.answers_with_sse = True
+    await forward(site, backend)
+
+    assert (await call(site, "shop_slow", x_tenant="blue")).text == "done"
+
+    (resumed,) = [seen for seen in backend.requests if "last-event-id" in seen.headers]
+    assert (resumed.method, resumed.headers["x-tenant"]) == ("GET", "blue")
+
+
 async def test_stateless_clients_and_their_suspended_calls(site: Site, backend: ScriptedBackend) -> None:
     async def ask(each: Any) -> Any:
         answer = await each.ask("roots/list", {})

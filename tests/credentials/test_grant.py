@@ -11,8 +11,14 @@ import pytest
 
 from mcp_connections.mounts.spec import ClientCredentials, HttpServer
 from mcp_connections.proxy.channels.backend_client import secrets_of
-from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation
-from mcp_connections.proxy.channels.client_credentials import TOKEN_BYTES, refusal_of, request_of, token_of
+from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, Unreachable
+from mcp_connections.proxy.channels.client_credentials import (
+    TOKEN_BYTES,
+    TokenEndpoint,
+    refusal_of,
+    request_of,
+    token_of,
+)
 from mcp_connections.proxy.channels.redaction import LEARNED, Redactor
 
 WHERE = "the token endpoint https://idp.example/token"
@@ -91,6 +97,15 @@ def test_an_answer_that_is_no_token(body: bytes, problem: str) -> None:
     assert str(caught.value).startswith(f"{WHERE} gave an answer that ")
     assert str(caught.value).endswith("check spec.auth.oauthClientCredentials.tokenUrl")
     assert not caught.value.executed
+
+
+@pytest.mark.parametrize("url", ["http://a..b/token", f"http://{'a' * 64}.example/token"])
+async def test_a_host_name_that_cannot_be_is_told(url: str) -> None:
+    endpoint = TokenEndpoint(
+        CREDENTIALS.model_copy(update={"token_url": url}), ca_bundle=None, timeout=20.0, redactor=Redactor(())
+    )
+    with pytest.raises(Unreachable, match="the URL is of no use; check spec"):
+        await endpoint.fetch()
 
 
 def error(code: str, description: str | None = None) -> bytes:

@@ -79,6 +79,21 @@ async def test_it_is_renewed_before_it_expires_counted_from_the_request() -> Non
 
 
 @virtual_time
+async def test_one_that_cannot_be_renewed_in_time_is_used_to_its_end() -> None:
+    endpoint = Endpoint(lifetime=3600.0, seconds=0.0)
+    keeper = keeper_of(endpoint)
+    await keeper.token()
+    endpoint.fault = Unreachable("down")
+
+    await asyncio.sleep(3571)
+    assert [await keeper.token() for _ in range(100)] == ["t1"] * 100
+    assert len(endpoint.fetches) == 2
+    await asyncio.sleep(30)
+    with pytest.raises(Unreachable, match="down"):
+        await keeper.token()
+
+
+@virtual_time
 async def test_a_short_life_is_used_for_nine_tenths() -> None:
     keeper = keeper_of(Endpoint(lifetime=10.0, seconds=0.0))
     await keeper.token()

@@ -83,6 +83,8 @@ class TokenEndpoint:
             ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise fault_of(error, self._where, connecting=True) from None
+        except ValueError:  # a host name that has no form in DNS, for one
+            raise Unreachable(f"{self._where}: the URL is of no use; check {_FIELD}.tokenUrl", executed=False) from None
         if not 200 <= status < 300:
             raise refusal_of(status, body, self._where, self._redactor)
         return token_of(body, self._where)

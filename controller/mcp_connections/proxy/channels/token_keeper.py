@@ -7,6 +7,7 @@ and for a new token that the backend refuses all the same, the token endpoint is
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -29,12 +30,14 @@ Answer = TypeVar("Answer")
 class _Held:
     """A token in use."""
 
-    __slots__ = ("accepted", "text", "until")
+    __slots__ = ("accepted", "expires_at", "renew_at", "text")
 
-    def __init__(self, text: str, until: float | None) -> None:
-        self.text = text
-        self.until = until
-        """Loop time; None: until it is refused."""
+    def __init__(self, token: AccessToken, since: float) -> None:
+        """``since``: loop time from which its life counts. One without an end is used until it is refused."""
+        life = math.inf if token.lifetime is None else token.lifetime
+        self.text = token.text
+        self.expires_at = since + life
+        self.renew_at = self.expires_at - min(EARLY_SECONDS, life * EARLY_SHARE)
         self.accepted = False
         """The backend has taken it at least once."""
 
@@ -58,18 +61,23 @@ class TokenKeeper:
         """A token that has not expired, fetched if need be. Raises ChannelError, which for a moment after a failed
         fetch is the one of that."""
         held = self._held
-        if held is not None and (held.until is None or self._now() < held.until):
+        if held is not None and self._now() < held.renew_at:
             return held.text
+        try:
+            return await self._another()
+        except ChannelError as error:
+            if held is not None and held is self._held and self._now() < held.expires_at:
+                return held.text
+            raise unsent(error) from None
+
+    async def _another(self) -> str:
         if self._fetching is None:
             if self._failure is not None and self._now() < self._fetch_again:
-                raise unsent(self._failure)
+                raise self._failure
             self._fetching = asyncio.create_task(self._renew(), name="fetch an access token")
             self._fetching.add_done_callback(self._fetched)
         # Shielded: others may wait for the same token as the caller that is cancelled.
-        try:
-            return await asyncio.shield(self._fetching)
-        except ChannelError as error:
-            raise unsent(error) from None
+        return await asyncio.shield(self._fetching)
 
     async def spend(self, send: Callable[[str], Awaitable[Answer]], refused: Callable[[Answer], bool]) -> Answer:
         """What ``send`` returns for a token. Where that is a refusal of the token (HTTP 401, which says that the
@@ -98,7 +106,7 @@ class TokenKeeper:
             raise
         self._failure, self._failures = None, 0
         self.redactor.learn(token.text)
-        self._held = _Held(token.text, None if token.lifetime is None else began + _usable(token.lifetime))
+        self._held = _Held(token, began)
         return token.text
 
     def _fetched(self, task: asyncio.Task[str]) -> None:
@@ -126,8 +134,3 @@ class TokenKeeper:
         self._held = None
         if self._fetching is not None:
             self._fetching.cancel()
-
-
-def _usable(lifetime: float) -> float:
-    """Seconds for which a token is used that is good for ``lifetime``."""
-    return lifetime - min(EARLY_SECONDS, lifetime * EARLY_SHARE)
