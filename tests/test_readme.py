@@ -1,4 +1,4 @@
-"""The README claims what is there: reasons, commands, options, unsupported fields, ports."""
+"""The README claims what is there: reasons, commands, options, metrics, ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from typer.main import get_command
 
 from mcp_connections.api.reasons import ProxyReason, Reason
-from mcp_connections.api.support import CONNECTION_FIELDS, PROXY_FIELDS
 from mcp_connections.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -50,11 +49,3 @@ def test_every_metric_is_listed() -> None:
     listed = {name.removesuffix("_total") for name in re.findall(r"`(\w+)`", page)}
     assert names
     assert names <= listed
-
-
-def test_fields_without_effect_are_marked_and_no_others() -> None:
-    rows = [line.partition("*not yet*")[2] for line in README.splitlines() if line.startswith("|")]
-    marked = {
-        name for row in rows for name in re.findall(r"`(\w+)(?:\[\]|\{\})?`", row.rpartition("|")[0].rpartition("|")[0])
-    }
-    assert marked == {field.rpartition(".")[2] for field in (*CONNECTION_FIELDS, *PROXY_FIELDS)}

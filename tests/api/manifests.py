@@ -92,9 +92,20 @@ _OAUTH = {
     "tokenUrl": "https://issuer.example/token",
     "clientId": "client",
     "clientSecret": FROM_SECRET,
+    "clientAuthentication": "Post",
     "scopes": ["read"],
     "resource": "https://backend.example/mcp",
 }
+
+NEVER_FORWARDED = (
+    "must not be a header that is never passed on: credentials and cookies of clients, Host, Origin, "
+    "Forwarded, X-Forwarded-*, Sec-*, Accept*, Content-*, Mcp-*, Proxy-*, those of one hop, and those that the proxy "
+    "sets itself"
+)
+NO_HEADERS = (
+    "must not be set for a webSocket or stdio transport: its messages have no headers; use transport.http or "
+    "transport.sse"
+)
 
 EVERYTHING = (
     Valid(
@@ -217,7 +228,11 @@ VALID = (
     Valid("header-all-token-characters", headers({"name": "!#$%&'*+-.^_`|~09aZ", "value": "v"})),
     Valid("authorization-header", headers({"name": "Authorization", "valueFrom": FROM_SECRET})),
     Valid("auth-empty", with_http(auth={})),
-    Valid("stdio-forward-headers", {"transport": STDIO, "auth": {"forwardHeaders": ["X-A"]}}),
+    Valid("stdio-forwards-nothing", {"transport": STDIO, "auth": {"forwardHeaders": []}}),
+    Valid(
+        "sse-forward-headers",
+        {"transport": {"sse": {"url": "http://h"}}, "auth": {"forwardHeaders": ["X-A", "Traced-By", "X-Forward"]}},
+    ),
     Valid("env-empty-value", stdio("a", env=[{"name": "A", "value": ""}])),
     Valid("env-odd-name", stdio("a", env=[{"name": "-a.b", "value": "c"}])),
     Valid("request-as-long-as-max", with_http(policy={"timeouts": {"request": "10m", "max": "600s"}})),
@@ -496,7 +511,61 @@ INVALID = (
         "forwarded-header-twice",
         with_http(auth={"forwardHeaders": ["A", "A"]}),
         ("spec.auth.forwardHeaders[1]: must differ from the items before it: 'A' is there twice",),
-        ("spec.auth.forwardHeaders[1]: Duplicate value",),
+        (
+            "spec.auth.forwardHeaders[1]: Duplicate value",
+            "spec.auth.forwardHeaders: must not name a header twice, whatever its case",
+        ),
+    ),
+    Invalid(
+        "forwarded-header-twice-in-other-case",
+        with_http(auth={"forwardHeaders": ["X-A", "x-a"]}),
+        ("spec.auth.forwardHeaders: must not name a header twice, whatever its case",),
+    ),
+    *(
+        Invalid(
+            f"never-forwarded-{name}",
+            with_http(auth={"forwardHeaders": ["X-Fine", name]}),
+            (f"spec.auth.forwardHeaders[1]: {NEVER_FORWARDED}",),
+        )
+        for name in (
+            "Authorization",
+            "Proxy-Authorization",
+            "Cookie",
+            "Set-Cookie",
+            "Host",
+            "Content-Type",
+            "Content-Anything",
+            "Mcp-Session-Id",
+            "MCP-Param-Region",
+            "Connection",
+            "Keep-Alive",
+            "TE",
+            "Trailer",
+            "Transfer-Encoding",
+            "Upgrade",
+            "Proxy-Connection",
+            "Accept",
+            "Accept-Language",
+            "Origin",
+            "Forwarded",
+            "X-Forwarded-For",
+            "Sec-Fetch-Site",
+            "User-Agent",
+            "traceparent",
+        )
+    ),
+    *(
+        Invalid(
+            f"forwarded-where-there-are-no-headers-{kind}",
+            {"transport": {kind: member}, "auth": {"forwardHeaders": ["X-A"]}},
+            (f"spec.auth.forwardHeaders: {NO_HEADERS}",),
+        )
+        for kind, member in {"webSocket": {"url": "ws://h"}, "stdio": STDIO["stdio"]}.items()
+    ),
+    Invalid(
+        "oauth-for-stdio",
+        {"transport": STDIO, "auth": {"oauthClientCredentials": _OAUTH}},
+        ("spec.auth: must not be set for a stdio transport: pass the credential in transport.stdio.env",),
     ),
     Invalid(
         "rename-to-what-is-no-tool-name",

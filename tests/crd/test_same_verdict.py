@@ -46,7 +46,9 @@ CONNECTIONS = st.fixed_dictionaries(
         ),
         "auth": st.fixed_dictionaries(
             {
-                "forwardHeaders": st.tuples(near("X-A")),
+                "forwardHeaders": st.tuples(
+                    near("X-A", "te", "Sec-A", "Accepted", "x-a", "contents", "x-forwarded"), near("X-B", "x-a")
+                ),
                 "bearer": st.fixed_dictionaries(
                     {"secretKeyRef": st.fixed_dictionaries({"name": near("token"), "key": near("a_B.c")})}
                 ),

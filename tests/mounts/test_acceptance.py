@@ -9,12 +9,12 @@ import pytest
 from mcp_connections.mounts.acceptance import proxy_rejection
 from mcp_connections.mounts.candidates import Context, InvalidConnection
 from mcp_connections.mounts.desire import desired_mounts
-from mcp_connections.mounts.spec import DesiredMounts, HttpServer, StdioServer
+from mcp_connections.mounts.spec import ClientCredentials, DesiredMounts, HttpServer, StdioServer
 from tests.mounts.resources import Data, connection, key, proxy, secret
 
 BEARER: dict[str, Any] = {"auth": {"bearer": {"secretKeyRef": {"name": "s", "key": "token"}}}}
 STDIO: dict[str, Any] = {"transport": {"stdio": {"command": ["server", "--flag"]}}}
-NOT_ACTED_ON: dict[str, Any] = {
+OAUTH: dict[str, Any] = {
     "auth": {
         "oauthClientCredentials": {
             "tokenUrl": "https://idp.example/token",
@@ -46,7 +46,14 @@ def reasons(desired: DesiredMounts) -> dict[str, str]:
             "SecretNotFound",
             ["ConfigMap default/c", "spec.transport.http.caBundleRef.configMapKeyRef"],
         ),
-        (NOT_ACTED_ON, {}, "Cluster", "NotImplemented", ["spec.auth.oauthClientCredentials", "Remove"]),
+        (
+            OAUTH,
+            {},
+            "Cluster",
+            "SecretNotFound",
+            ["Secret default/s", "spec.auth.oauthClientCredentials.clientSecret.secretKeyRef"],
+        ),
+        (OAUTH, secret("s", k=b"a\nb"), "Folder", "InvalidSecret", ["line break", "'k'"]),
         (STDIO, {}, "Cluster", "StdioNotAllowed", ["default/default", "spec.stdio.allowed"]),
         ({"proxyRef": {"name": "other"}}, {}, "Folder", "ProxyNotFound", ["'other'", "'default'"]),
     ],
@@ -93,9 +100,9 @@ def test_what_cannot_be_read_is_rejected_with_its_fields() -> None:
 
 
 def test_a_rejection_of_the_resource_itself_comes_before_one_of_its_surroundings() -> None:
-    both = connection("a", **NOT_ACTED_ON)
+    both = connection("a", proxyRef={"name": "other"}, **BEARER)
 
-    assert reasons(desired_mounts(None, [both], {}, "Cluster")) == {"a": "NotImplemented"}
+    assert reasons(desired_mounts(None, [both], {}, "Cluster")) == {"a": "ProxyNotFound"}
 
 
 def test_disabled_ones_are_listed_and_hold_nothing() -> None:
@@ -202,6 +209,51 @@ def test_servers_are_resolved_and_do_not_show_their_credentials() -> None:
     assert second == StdioServer(command=("x", "y"), env={"A": "", "B": "h3ader"}, working_dir="/tmp")  # noqa: S108
     assert "s3cret" not in repr(desired)
     assert "h3ader" not in repr(desired)
+
+
+def test_what_a_token_is_fetched_with_is_resolved_and_does_not_show_its_secret() -> None:
+    url = "https://backend.example/mcp?key=k3y"
+    data = secret("s", k=b" s3cret\n")
+    more = {"scopes": ["read", "write"], "resource": "https://backend.example/", "clientAuthentication": "Post"}
+    explicit = {"oauthClientCredentials": {**OAUTH["auth"]["oauthClientCredentials"], **more}}
+    connections = [
+        connection("a", transport={"http": {"url": url}}, **OAUTH),
+        connection("b", transport={"sse": {"url": url}}, auth=explicit),
+    ]
+
+    desired = desired_mounts(None, connections, data, "Folder")
+    first, second = (mount.server for mount in desired.mounts)
+
+    assert isinstance(first, HttpServer)
+    assert isinstance(second, HttpServer)
+    assert first.headers == {}
+    assert first.client_credentials == ClientCredentials(
+        token_url="https://idp.example/token",
+        client_id="me",
+        client_secret="s3cret",
+        resource="https://backend.example/mcp",
+    )
+    assert second.client_credentials == ClientCredentials(
+        token_url="https://idp.example/token",
+        client_id="me",
+        client_secret="s3cret",
+        client_authentication="Post",
+        scopes=("read", "write"),
+        resource="https://backend.example/",
+    )
+    assert "s3cret" not in repr(desired)
+    assert DesiredMounts.model_validate_json(desired.model_dump_json(by_alias=True)) == desired
+
+
+def test_forwarded_headers_reach_the_mount_without_regard_to_case_and_order() -> None:
+    one, other = (
+        desired_mounts(None, [connection("a", auth={"forwardHeaders": names})], {}, "Folder").mounts[0]
+        for names in (["X-Tenant", "X-Request-Id"], ["X-Request-Id", "X-Tenant"])
+    )
+
+    assert isinstance(one.server, HttpServer)
+    assert one.server.forward_headers == ("x-request-id", "x-tenant")
+    assert one == other
 
 
 def test_a_proxy_is_judged_too() -> None:

@@ -469,9 +469,9 @@ def test_conditions_of_a_proxy(
 
 
 def test_a_proxy_that_is_not_accepted_is_not_programmed() -> None:
-    rejection = ProxyRejection(reason=ProxyReason.NOT_IMPLEMENTED, message="spec.rateLimit: …")
+    rejection = ProxyRejection(reason=ProxyReason.INVALID_SECRET, message="spec.auth: …")
 
     body = proxy_status(proxy(), DESIRED, [report(mounted(SPEC))], {}, None, at(0), rejection=rejection)
 
-    assert conditions_of(body)["Accepted"] == ("False", "NotImplemented")
+    assert conditions_of(body)["Accepted"] == ("False", "InvalidSecret")
     assert conditions_of(body)["Programmed"][0] == "False"

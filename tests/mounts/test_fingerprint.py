@@ -95,6 +95,11 @@ def test_the_order_of_keys_changes_nothing(order: random.Random) -> None:
     assert of(_shuffled(FULL, order)) == of(FULL)
 
 
+OAUTH: dict[str, Any] = {
+    "tokenUrl": "https://idp.example/token",
+    "clientId": "me",
+    "clientSecret": {"secretKeyRef": {"name": "s", "key": "token"}},
+}
 VARIANTS: dict[str, dict[str, Any]] = {
     "account": {"account": "other"},
     "enabled": {"enabled": False},
@@ -118,6 +123,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "grace": {"catalog": {"refreshInterval": "60s"}},
     "pin": {"catalog": {**FULL["catalog"], "pin": "h"}},
     "selection": {"tools": {"include": ["a*"]}},
+    "fetched token": {"auth": {"oauthClientCredentials": OAUTH}},
+    "fetched token of another client": {"auth": {"oauthClientCredentials": {**OAUTH, "clientId": "other"}}},
+    "fetched token for another resource": {
+        "auth": {"oauthClientCredentials": {**OAUTH, "resource": "https://host.example/"}}
+    },
+    "fetched token with the secret in the form": {
+        "auth": {"oauthClientCredentials": {**OAUTH, "clientAuthentication": "Post"}}
+    },
     "forwarded headers": {"auth": {**FULL["auth"], "forwardHeaders": ["X-Request-Id"]}},
 }
 
@@ -150,6 +163,14 @@ def test_the_command_of_a_stdio_backend_is_ordered_and_its_environment_is_not() 
 
     assert stdio(["x", "y", "z"], [a, b]) == stdio(["x", "y", "z"], [b, a])
     assert stdio(["x", "y", "z"], [a, b]) != stdio(["x", "z", "y"], [a, b])
+
+
+def test_a_client_secret_changes_it_by_its_value_and_is_nowhere_in_it() -> None:
+    spec = {"auth": {"oauthClientCredentials": {**OAUTH, "clientAuthentication": "Basic", "scopes": []}}}
+    rotated: Data = {**DATA, ("Secret", "default", "s"): {**DATA["Secret", "default", "s"], "token": b"rotated"}}
+
+    assert of(spec) == of({"auth": {"oauthClientCredentials": OAUTH}})
+    assert of(spec, rotated) != of(spec)
 
 
 def test_data_nobody_refers_to_changes_nothing() -> None:

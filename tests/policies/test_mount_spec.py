@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mcp_connections.api.support import unsupported_fields, unsupported_proxy_fields
 from mcp_connections.mounts.conditions import connection_status
 from mcp_connections.mounts.desire import desired_mounts
 from mcp_connections.mounts.report import PolicyReport
@@ -103,12 +102,6 @@ def test_the_limit_of_clients_is_the_proxys_and_no_mounts() -> None:
     assert limited.client_rate_limit == RateLimit(requests=5, per=60.0, burst=5)
     assert limited.mounts == without.mounts
     assert DesiredMounts.model_validate_json(limited.model_dump_json(by_alias=True)) == limited
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_none_of_it_is_refused_any_more(change: dict[str, Any]) -> None:
-    assert unsupported_fields(connection("a", **change)) == []
-    assert unsupported_proxy_fields(proxy(rateLimit={"requests": 5})) == []
 
 
 # status

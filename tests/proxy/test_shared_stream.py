@@ -10,6 +10,7 @@ from typing import Any, cast
 from msgspec import Raw
 
 from mcp_connections.proxy.upstream.shared_stream import MAX_GIVEN_UP, Running, SharedStream
+from mcp_connections.proxy.wire.forwarded_headers import Fields
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 from tests.proxy.client import Answer, Client
 from tests.proxy.desired import stdio
@@ -23,6 +24,7 @@ class Of:
 
     def __init__(self, client: str) -> None:
         self.client = client
+        self.fields: Fields = ()
 
     def deliver(self, message: bytes) -> None:
         """Nothing is delivered here."""

@@ -78,6 +78,10 @@ def _has_auth(spec: McpConnectionSpec) -> bool:
     return spec.auth.bearer is not None or spec.auth.oauth_client_credentials is not None
 
 
+def _forwards_where_it_cannot(spec: McpConnectionSpec) -> bool:
+    return bool(spec.auth.forward_headers) and (spec.transport.http or spec.transport.sse) is None
+
+
 class McpConnectionSpec(ApiModel):
     """What the user wants."""
 
@@ -124,6 +128,18 @@ class McpConnectionSpec(ApiModel):
             message="must not be set together with an Authorization header of the transport",
             holds=lambda spec: not (_has_auth(spec) and _has_authorization_header(spec)),
             field="auth",
+        ),
+        Rule(
+            cel=(
+                "!(has(self.auth) && has(self.auth.forwardHeaders) && self.auth.forwardHeaders.size() > 0 && "
+                "(has(self.transport.webSocket) || has(self.transport.stdio)))"
+            ),
+            message=(
+                "must not be set for a webSocket or stdio transport: its messages have no headers; use transport.http "
+                "or transport.sse"
+            ),
+            holds=lambda spec: not _forwards_where_it_cannot(spec),
+            field="auth.forwardHeaders",
         ),
     )
 

@@ -38,8 +38,6 @@ class Reason(StrEnum):
     """Accepted=True: nothing is wrong with the resource."""
     INVALID_SPEC = "InvalidSpec"
     """Accepted=False: a field of the spec is invalid; the message names it."""
-    NOT_IMPLEMENTED = "NotImplemented"
-    """Accepted=False: the spec sets a field that this version does not act on; the message names it."""
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  (a name, not a secret)
     """Accepted=False: a Secret or ConfigMap that the spec refers to does not exist."""
     KEY_NOT_FOUND = "KeyNotFound"
@@ -106,8 +104,6 @@ class ProxyReason(StrEnum):
     """Accepted=True: nothing is wrong with the resource."""
     INVALID_SPEC = "InvalidSpec"
     """Accepted=False: a field of the spec is invalid; the message names it."""
-    NOT_IMPLEMENTED = "NotImplemented"
-    """Accepted=False: the spec sets a field that this version does not act on; the message names it."""
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  (a name, not a secret)
     """Accepted=False: a Secret that the spec refers to does not exist."""
     KEY_NOT_FOUND = "KeyNotFound"

@@ -36,6 +36,33 @@ OWN_HEADERS = (
 )
 """Headers that belong to HTTP framing or to MCP's transports: the proxy sets them and no manifest may. Lower case."""
 
+NEVER_FORWARDED = (
+    "authorization",
+    "connection",
+    "cookie",
+    "dpop",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "origin",
+    "set-cookie",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+)
+"""Headers of a client that no manifest may have passed on: its credentials for this endpoint, which are never a
+backend's (MCP, basic/authorization, Token Passthrough); what says where a request comes from; what belongs to one hop
+(RFC 9110, section 7.6.1); and what the proxy sets itself. Lower case."""
+
+NEVER_FORWARDED_PREFIXES = ("accept", "content-", "mcp-", "proxy-", "sec-", "x-forwarded-", "x-mcp-connections-")
+"""The same, for families of headers."""
+
 
 def _url(schemes: str, example: str) -> Rule:
     first, second = schemes, f"{schemes}s"
@@ -81,6 +108,25 @@ HeaderName = Annotated[
     StringConstraints(max_length=128),
     matching(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "must be an HTTP header name (RFC 9110 token)"),
 ]
+
+ForwardedHeaderName = Annotated[
+    HeaderName,
+    Rule(
+        cel=(
+            f"!(self.lowerAscii() in {list(NEVER_FORWARDED)!r}) && "
+            f"!{list(NEVER_FORWARDED_PREFIXES)!r}.exists(prefix, self.lowerAscii().startsWith(prefix))"
+        ),
+        message=(
+            "must not be a header that is never passed on: credentials and cookies of clients, Host, Origin, "
+            "Forwarded, X-Forwarded-*, Sec-*, Accept*, Content-*, Mcp-*, Proxy-*, those of one hop, and those that "
+            "the proxy sets itself"
+        ),
+        holds=lambda name: (
+            name.lower() not in NEVER_FORWARDED and not name.lower().startswith(NEVER_FORWARDED_PREFIXES)
+        ),
+    ),
+]
+"""A header of a client's request that may be passed on to a backend."""
 
 HeaderValue = Annotated[
     str,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.proxy import McpProxy, StdioPolicy
 from mcp_connections.api.reasons import ProxyReason, Reason
-from mcp_connections.api.support import unsupported_fields, unsupported_proxy_fields
 from mcp_connections.mounts.candidates import Context, InvalidConnection, connection_key
 from mcp_connections.mounts.prefixes import PrefixClaim, PrefixTable
 from mcp_connections.mounts.secrets import SecretData, references
@@ -51,13 +50,6 @@ def invalid_spec(candidate: InvalidConnection) -> Rejection:
     """The rejection of a resource that could not even be read."""
     message = f"{candidate.message}. Correct the manifest and apply it again."
     return Rejection(connection=candidate.connection, reason=Reason.INVALID_SPEC.value, message=message)
-
-
-def every_field_is_implemented(facts: Input) -> Rejection | None:
-    """A field that would be ignored is refused instead."""
-    if fields := unsupported_fields(facts.connection):
-        return facts.reject(Reason.NOT_IMPLEMENTED, _not_implemented(fields))
-    return None
 
 
 def proxy_exists(facts: Input) -> Rejection | None:
@@ -108,7 +100,6 @@ def prefix_is_free(facts: Input) -> Rejection | None:
 
 
 CHECKS: tuple[Check, ...] = (
-    every_field_is_implemented,
     proxy_exists,
     stdio_is_allowed,
     references_resolve,
@@ -126,18 +117,9 @@ class ProxyRejection:
 
 def proxy_rejection(proxy: McpProxy, secret_data: SecretData) -> ProxyRejection | None:
     """Why the proxy is not accepted, or None."""
-    if fields := unsupported_proxy_fields(proxy):
-        return ProxyRejection(reason=ProxyReason.NOT_IMPLEMENTED, message=_not_implemented(fields))
     for use in references(proxy):
         try:
             header_value(use, secret_data)
         except UnusableValue as unusable:
             return ProxyRejection(reason=ProxyReason(unusable.reason.value), message=str(unusable))
     return None
-
-
-def _not_implemented(fields: list[str]) -> str:
-    they = "it would have" if len(fields) == 1 else "they would have"
-    return (
-        f"{', '.join(fields)}: this version does not act on it, and {they} no effect. Remove it or use a later version."
-    )

@@ -49,7 +49,7 @@ class FieldRef:
 
 
 def references(resource: McpConnection | McpProxy) -> Iterator[FieldRef]:
-    """Every reference in the spec, in the order of its fields, those that are not acted on yet included."""
+    """Every reference in the spec, in the order of its fields."""
     yield from _walk(resource.spec, "spec", resource.metadata.namespace)
 
 

@@ -8,7 +8,7 @@ from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.secret_refs import CaBundleRef, ConfigMapKeyRef, SecretKeyRef
 from mcp_connections.api.transport import HttpTransport, SseTransport, StdioTransport, WebSocketTransport
 from mcp_connections.mounts.secrets import FieldRef, SecretData, SecretRef
-from mcp_connections.mounts.spec import HttpServer, StdioServer
+from mcp_connections.mounts.spec import ClientCredentials, HttpServer, StdioServer
 from mcp_connections.mounts.values import bearer_token, certificates, env_value, header_value
 
 _Remote = HttpTransport | SseTransport | WebSocketTransport
@@ -52,6 +52,25 @@ def _remote(connection: McpConnection, remote: _Remote, data: SecretData) -> Htt
         url=remote.url,
         headers=headers,
         ca_bundle=_ca_bundle(remote.ca_bundle_ref, f"spec.transport.{kind}.caBundleRef", namespace, data),
+        forward_headers=tuple(sorted(name.lower() for name in connection.spec.auth.forward_headers)),
+        client_credentials=_client_credentials(connection, remote.url, data),
+    )
+
+
+def _client_credentials(connection: McpConnection, url: str, data: SecretData) -> ClientCredentials | None:
+    source = connection.spec.auth.oauth_client_credentials
+    if source is None:
+        return None
+    field = "spec.auth.oauthClientCredentials.clientSecret.secretKeyRef"
+    use = _use(field, connection.metadata.namespace, source.client_secret.secret_key_ref)
+    return ClientCredentials(
+        token_url=source.token_url,
+        client_id=source.client_id,
+        client_secret=header_value(use, data),
+        client_authentication=source.client_authentication,
+        scopes=source.scopes,
+        # A query may hold a credential, and is none of what tells one resource from another (RFC 8707, section 2).
+        resource=source.resource or url.partition("?")[0],
     )
 
 

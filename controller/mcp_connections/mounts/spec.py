@@ -36,6 +36,18 @@ class ConnectionKey(WireModel):
         return hash((self.namespace, self.name, self.uid))
 
 
+class ClientCredentials(WireModel):
+    """How a token for a backend is fetched (RFC 6749, section 4.4)."""
+
+    token_url: str
+    client_id: str
+    client_secret: Annotated[str, Field(repr=False)]
+    client_authentication: Literal["Basic", "Post"] = "Basic"
+    scopes: tuple[str, ...] = ()
+    resource: str | None = None
+    """Resource indicator (RFC 8707); None: the token endpoint is told of none."""
+
+
 class HttpServer(WireModel):
     """A backend reached by URL: streamable HTTP, legacy SSE or WebSocket."""
 
@@ -44,7 +56,11 @@ class HttpServer(WireModel):
     headers: Annotated[dict[str, str], Field(repr=False)] = {}
     """Headers sent with every request, credentials included."""
     ca_bundle: Annotated[str | None, Field(repr=False)] = None
-    """PEM text of the authorities to trust instead of the system's."""
+    """PEM text of the authorities to trust instead of the system's, for the token endpoint too."""
+    forward_headers: tuple[str, ...] = ()
+    """Headers of a client's request that go with it, lower case; ``headers`` win."""
+    client_credentials: ClientCredentials | None = None
+    """Where the credential is fetched, if it is none of ``headers``."""
     bridged: bool = False
     """Behind the URL is a bridge that runs a command: what befalls the command is told as if it ran here."""
 

@@ -23,6 +23,7 @@ from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unauthorized, Unreachable
 from mcp_connections.proxy.channels.redaction import Redactor
 from mcp_connections.proxy.channels.tls import client_context
+from mcp_connections.proxy.wire.forwarded_headers import HeaderForwarding
 
 CLOSE_SECONDS: Final = 2.0
 MAX_REDIRECTS: Final = 3
@@ -46,12 +47,22 @@ def shown_url(url: str) -> str:
 
 def secrets_of(server: HttpServer) -> list[str]:
     """The parts of a connection that a backend's error text must not carry into a status."""
+    configured = [*server.headers.values()]
+    if server.client_credentials is not None:
+        configured.append(server.client_credentials.client_secret)
     try:
         parts = urlsplit(server.url)
     except ValueError:
-        return [*server.headers.values()]
+        return configured
     arguments = [value for _, value in parse_qsl(parts.query)]
-    return [*server.headers.values(), unquote(parts.password or ""), parts.query, *arguments]
+    return [*configured, unquote(parts.password or ""), parts.query, *arguments]
+
+
+def forwarding_to(server: HttpServer, connection: str) -> HeaderForwarding | None:
+    """Which headers of clients' requests go to a backend; None: none."""
+    if not server.forward_headers:
+        return None
+    return HeaderForwarding(server.forward_headers, configured=server.headers, connection=connection)
 
 
 def same_origin(one: URL, other: URL) -> bool:

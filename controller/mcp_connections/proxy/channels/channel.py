@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcp_connections.proxy.channels.redaction import Redactor
+from mcp_connections.proxy.wire.forwarded_headers import HeaderForwarding
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
 MessageHandler = Callable[[Envelope], None]
@@ -115,6 +116,8 @@ class Channel(ABC):
     """What every quotation of the backend goes through that ends in an error, a log or a status."""
     on_late: Callable[[int], None] = staticmethod(lambda request_id: None)
     """Where requests share a stream: told the id of one whose response came when nobody waited for it any more."""
+    forwarding: HeaderForwarding | None = None
+    """Which headers of a client's request go with it; None where the connection or the transport has none."""
     stream_per_request = False
     """Each exchange has a stream of its own, so ending it tells the backend that its request is cancelled."""
 

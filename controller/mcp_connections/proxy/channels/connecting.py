@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from mcp_connections.mounts.spec import MountSpec, StdioServer
+from mcp_connections.mounts.spec import HttpServer, MountSpec, StdioServer
+from mcp_connections.proxy.channels.backend_client import secrets_of
 from mcp_connections.proxy.channels.channel import Channel, ProtocolViolation
+from mcp_connections.proxy.channels.client_credentials import TokenEndpoint
 from mcp_connections.proxy.channels.exits import Exits
 from mcp_connections.proxy.channels.http import HttpBackend, StreamableHttpChannel
+from mcp_connections.proxy.channels.redaction import Redactor
 from mcp_connections.proxy.channels.sse import SseChannel
 from mcp_connections.proxy.channels.stdio import StdioChannel
 from mcp_connections.proxy.channels.tls import client_context
+from mcp_connections.proxy.channels.token_keeper import TokenKeeper
 from mcp_connections.proxy.channels.websocket import WebSocketChannel
 
 HANDSHAKE_SECONDS: Final = 10.0
@@ -42,6 +46,7 @@ class Transport:
         self._spec = spec
         self.exits = Exits()
         self._http: HttpBackend | None = None
+        self._keeper: TokenKeeper | None = None
         if isinstance(spec.server, StdioServer):
             self.handshake_seconds = STDIO_HANDSHAKE_SECONDS
         else:
@@ -60,16 +65,29 @@ class Transport:
                 message_limit=limit,
                 on_exit=self.exits.happened,
             )
-        if server.kind == "sse":
-            return SseChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
-        if server.kind == "webSocket":
-            return WebSocketChannel(server, connection=label, connect_timeout=connect, message_limit=limit)
-        return StreamableHttpChannel(self._http_backend())
+        keeper = self._token_keeper(server)
+        if server.kind == "http":
+            return StreamableHttpChannel(self._http_backend(server, keeper))
+        duplex = SseChannel if server.kind == "sse" else WebSocketChannel
+        return duplex(server, connection=label, connect_timeout=connect, message_limit=limit, keeper=keeper)
 
-    def _http_backend(self) -> HttpBackend:
+    def _token_keeper(self, server: HttpServer) -> TokenKeeper | None:
+        credentials = server.client_credentials
+        if credentials is None:
+            return None
+        if self._keeper is None:
+            redactor = Redactor(secrets_of(server))
+            endpoint = TokenEndpoint(
+                credentials,
+                ca_bundle=server.ca_bundle,
+                timeout=self._spec.timeouts.connect,
+                redactor=redactor,
+            )
+            self._keeper = TokenKeeper(endpoint.fetch, redactor)
+        return self._keeper
+
+    def _http_backend(self, server: HttpServer, keeper: TokenKeeper | None) -> HttpBackend:
         if self._http is None:
-            server = self._spec.server
-            assert not isinstance(server, StdioServer)
             try:
                 tls = client_context(server)
                 self._http = HttpBackend(
@@ -79,6 +97,7 @@ class Transport:
                     tls=tls,
                     message_limit=self._spec.limits.message_bytes,
                     exits=self.exits,
+                    keeper=keeper,
                 )
             except ValueError as error:
                 raise ProtocolViolation(str(error), executed=False) from None
@@ -87,3 +106,5 @@ class Transport:
     def close(self) -> None:
         if self._http is not None:
             self._http.client.close()
+        if self._keeper is not None:
+            self._keeper.close()

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from mcp_connections import __version__
 from mcp_connections.mounts.spec import HttpServer
-from mcp_connections.proxy.channels.backend_client import secrets_of, shown_url
+from mcp_connections.proxy.channels.backend_client import forwarding_to, secrets_of, shown_url
 from mcp_connections.proxy.channels.bridge_faults import raise_fault, told_cause
 from mcp_connections.proxy.channels.channel import (
     Channel,
@@ -30,6 +30,7 @@ from mcp_connections.proxy.channels.channel import (
 from mcp_connections.proxy.channels.exits import Exits
 from mcp_connections.proxy.channels.http_client import BodyTooLarge, HttpClient, HttpFault, HttpResponse
 from mcp_connections.proxy.channels.redaction import Redactor
+from mcp_connections.proxy.channels.token_keeper import TokenKeeper
 from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.wire.jsonrpc import (
     DecodeError,
@@ -64,11 +65,15 @@ class HttpBackend:
         tls: ssl.SSLContext | None,
         exits: Exits,
         message_limit: int = 64 * 1024 * 1024,
+        keeper: TokenKeeper | None = None,
     ) -> None:
         self.connection = connection
+        self.keeper = keeper
+        """Where the credential comes from, if it is none of the fixed headers."""
+        self.forwarding = forwarding_to(server, connection)
         self.message_limit = message_limit
         self.client = HttpClient(server.url, tls=tls, connect_timeout=connect_timeout, body_limit=message_limit)
-        self.redactor = Redactor(secrets_of(server))
+        self.redactor = Redactor(secrets_of(server)) if keeper is None else keeper.redactor
         self.bridged = server.bridged
         self.exits = exits
         self._server = server
@@ -123,6 +128,7 @@ class StreamableHttpChannel(Channel):
     def __init__(self, backend: HttpBackend) -> None:
         self._backend = backend
         self.redactor = backend.redactor
+        self.forwarding = backend.forwarding
         self._session = b""
         self._session_lines = b""
         self._version_line = b""
@@ -130,7 +136,10 @@ class StreamableHttpChannel(Channel):
         self._closed = False
 
     async def open(self) -> None:
-        """HTTP connects with its first request."""
+        """HTTP connects with its first request. What that takes is fetched here, so that a token endpoint in trouble
+        is told from a backend in trouble."""
+        if self._backend.keeper is not None:
+            await self._backend.keeper.token()
 
     def negotiated(self, protocol_version: str) -> None:
         line = f"mcp-protocol-version: {protocol_version}\r\n" if protocol_version else ""
@@ -149,7 +158,7 @@ class StreamableHttpChannel(Channel):
     async def _answer(self, request_id: int, body: bytes, on_message: MessageHandler, headers: bytes) -> Envelope:
         response = await self._post(body, headers + outgoing())
         if response.streamed:
-            return await self._answer_in_stream(response, request_id, on_message)
+            return await self._answer_in_stream(response, request_id, on_message, headers)
         if not response.body:
             raise ProtocolViolation(
                 f"{self._backend.shown_url} answered a request with HTTP {response.status} and no body"
@@ -187,7 +196,9 @@ class StreamableHttpChannel(Channel):
             f" message ({error}); is the URL the server's MCP endpoint?"
         )
 
-    async def _answer_in_stream(self, response: HttpResponse, request_id: int, on_message: MessageHandler) -> Envelope:
+    async def _answer_in_stream(
+        self, response: HttpResponse, request_id: int, on_message: MessageHandler, headers: bytes
+    ) -> Envelope:
         cursor = _Cursor()
         barren = 0
         for _ in range(MAX_RESUMES):
@@ -200,7 +211,7 @@ class StreamableHttpChannel(Channel):
             # SEP-1699: the server may end the stream at any time; the client polls after the interval it was given.
             barren = barren + 1 if cursor.events == received else 0
             await asyncio.sleep(cursor.wait(barren))
-            response = await self._get(cursor.last_id)
+            response = await self._get(cursor.last_id, headers)
             if not response.streamed:
                 raise ProtocolViolation(
                     f"{self._backend.shown_url} refused to resume the stream (HTTP {response.status})"
@@ -239,14 +250,14 @@ class StreamableHttpChannel(Channel):
     async def _post(self, body: bytes, headers: bytes = b"") -> HttpResponse:
         for _ in range(MAX_REDIRECTS):
             had_session = bool(self._session)
-            head = b"%s%s%s%scontent-length: %d\r\n\r\n" % (
+            head = b"%s%s%s%scontent-length: %d\r\n" % (
                 self._backend.post_head,
                 self._version_line,
                 self._session_lines,
                 headers,
                 len(body),
             )
-            response = await self._send(head + body)
+            response = await self._send(head, body)
             status = response.status
             if status < 300:
                 if not had_session and (session := response.headers.get(_SESSION)):
@@ -259,12 +270,26 @@ class StreamableHttpChannel(Channel):
             return response
         raise Unreachable(f"{self._backend.shown_url} redirects in a circle", executed=False)
 
-    async def _get(self, last_event_id: str | None) -> HttpResponse:
+    async def _get(self, last_event_id: str | None, headers: bytes = b"") -> HttpResponse:
         resume = f"last-event-id: {last_event_id}\r\n".encode() if last_event_id is not None else b""
-        head = self._backend.without_body("GET") + self._version_line + self._session_lines + resume + b"\r\n"
+        head = self._backend.without_body("GET") + self._version_line + self._session_lines + headers + resume
         return await self._send(head)
 
-    async def _send(self, data: bytes) -> HttpResponse:
+    async def _send(self, head: bytes, body: bytes = b"") -> HttpResponse:
+        """``head`` without the empty line at its end."""
+        keeper = self._backend.keeper
+        if keeper is None:
+            return await self._transmit(head + b"\r\n" + body)
+
+        async def send(token: str) -> HttpResponse:
+            response = await self._transmit(b"%sauthorization: Bearer %s\r\n\r\n%s" % (head, token.encode(), body))
+            if response.status == 401 and response.streamed:
+                response.release()
+            return response
+
+        return await keeper.spend(send, lambda response: response.status == 401)
+
+    async def _transmit(self, data: bytes) -> HttpResponse:
         try:
             return await self._backend.client.request(data)
         except BodyTooLarge as fault:
@@ -402,7 +427,7 @@ class StreamableHttpChannel(Channel):
             await asyncio.wait({listener}, timeout=CLOSE_SECONDS)
         if not self._session:
             return
-        head = self._backend.without_body("DELETE") + self._version_line + self._session_lines + b"\r\n"
+        head = self._backend.without_body("DELETE") + self._version_line + self._session_lines
         self._session = self._session_lines = b""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):

@@ -11,7 +11,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp.abc import AbstractCookieJar
 from multidict import CIMultiDict
@@ -31,6 +31,14 @@ from mcp_connections.proxy.channels.redaction import Redactor
 
 _EXCERPT: Final = 2048
 """Bytes of a refusal that go into the text of the fault, at most."""
+
+
+class Outcome(NamedTuple):
+    """What became of a message."""
+
+    status: int
+    said: bytes
+    """The beginning of what a refusal says."""
 
 
 class MessageEndpoint:
@@ -61,25 +69,31 @@ class MessageEndpoint:
         """Send this with every later message."""
         self._headers[name] = value
 
-    async def post(self, body: bytes) -> None:
-        """Hand over one message. Raises ChannelError; the time it may take is the caller's to bound.
+    async def post(self, body: bytes, lines: bytes, credential: dict[str, str]) -> Outcome:
+        """Hand over one message, with further header lines and headers of its own. Raises ChannelError; the time it
+        may take is the caller's to bound.
 
         The status alone accepts it. The protocol has nothing to say in the body, so nothing waits for its end.
         """
-        response = await self._send(body)
+        response = await self._send(body, lines, credential)
         try:
-            if response.status == 404:
-                raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
-            if response.status >= 300:
-                raise refusal(response.status, self._where, self._redactor.excerpt(await _beginning(response)))
+            return Outcome(response.status, await _beginning(response) if response.status >= 300 else b"")
         finally:
             response.release()
 
-    async def _send(self, body: bytes) -> HttpResponse:
+    def check(self, outcome: Outcome) -> None:
+        """Raise the ChannelError that the answer to a message stands for, if it is no success."""
+        if outcome.status == 404:
+            raise SessionLost(f"{self._where}: no longer knows the session (HTTP 404)")
+        if outcome.status >= 300:
+            raise refusal(outcome.status, self._where, self._redactor.excerpt(outcome.said))
+
+    async def _send(self, body: bytes, lines: bytes, credential: dict[str, str]) -> HttpResponse:
         url = self._url
         try:
             for _ in range(MAX_REDIRECTS):
-                response = await self._client.request(self._head(url, len(body)) + body, head_only=True)
+                head = self._head(url, len(body), credential)
+                response = await self._client.request(head + lines + b"\r\n" + body, head_only=True)
                 self._keep_cookies(response, url)
                 target = redirect_target(response.status, response.header(b"location"), url, "POST")
                 if target is None:
@@ -92,15 +106,16 @@ class MessageEndpoint:
             raise fault_of(refused, self._where, connecting=False) from None
         raise fault_of(RedirectRefused("redirects in circles"), self._where, connecting=False) from None
 
-    def _head(self, url: URL, length: int) -> bytes:
+    def _head(self, url: URL, length: int, credential: dict[str, str]) -> bytes:
         headers = self._headers.copy()
+        headers.update(credential)
         headers.setdefault("Host", url.host_port_subcomponent or "")
         headers["Content-Length"] = str(length)
         kept = [f"{name}={morsel.coded_value}" for name, morsel in self._cookies.filter_cookies(url).items()]
         if kept:
             headers["Cookie"] = "; ".join(filter(None, [headers.get("Cookie"), *kept]))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        return f"POST {url.raw_path_qs} HTTP/1.1\r\n{lines}\r\n".encode()
+        return f"POST {url.raw_path_qs} HTTP/1.1\r\n{lines}".encode()
 
     def _keep_cookies(self, response: HttpResponse, url: URL) -> None:
         for line in response.header(b"set-cookie").splitlines():

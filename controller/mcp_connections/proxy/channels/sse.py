@@ -20,6 +20,7 @@ from mcp_connections.proxy.channels.backend_client import (
     connect_client,
     excerpt_of,
     fault_of,
+    forwarding_to,
     refusal,
     same_origin,
     shown_url,
@@ -34,6 +35,7 @@ from mcp_connections.proxy.channels.channel import (
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
 from mcp_connections.proxy.channels.message_endpoint import MessageEndpoint
 from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
+from mcp_connections.proxy.channels.token_keeper import TokenKeeper
 from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
@@ -47,9 +49,22 @@ class SseChannel(RemoteDuplexChannel):
     """How long a POST may take once nothing waits for its answer on the stream."""
 
     def __init__(
-        self, server: HttpServer, *, connection: str, connect_timeout: float, message_limit: int = MESSAGE_LIMIT
+        self,
+        server: HttpServer,
+        *,
+        connection: str,
+        connect_timeout: float,
+        message_limit: int = MESSAGE_LIMIT,
+        keeper: TokenKeeper | None = None,
     ) -> None:
-        super().__init__(server, connection=connection, connect_timeout=connect_timeout, message_limit=message_limit)
+        super().__init__(
+            server,
+            connection=connection,
+            connect_timeout=connect_timeout,
+            message_limit=message_limit,
+            keeper=keeper,
+        )
+        self.forwarding = forwarding_to(server, connection)
         self._stream: aiohttp.ClientResponse | None = None
         self._endpoint: asyncio.Future[MessageEndpoint] | None = None
         self._posts: set[asyncio.Task[None]] = set()
@@ -63,12 +78,19 @@ class SseChannel(RemoteDuplexChannel):
 
     async def _connect(self) -> None:
         client = self._client = await connect_client(self._server, self._where, self._connect_timeout)
-        try:
+
+        async def get(credential: dict[str, str]) -> aiohttp.ClientResponse:
             response = self._stream = await client.session.get(
                 client.base,
-                headers={"Accept": "text/event-stream", "Cache-Control": "no-store"},
+                headers={"Accept": "text/event-stream", "Cache-Control": "no-store", **credential},
                 max_redirects=MAX_REDIRECTS,
             )
+            if response.status == 401 and credential:
+                response.close()  # another one may follow
+            return response
+
+        try:
+            response = await self._authorized(get, lambda response: response.status == 401)
         except (aiohttp.ClientError, RedirectRefused, TimeoutError, OSError) as error:
             raise fault_of(error, self._where, connecting=True) from None
         if response.status != 200:
@@ -149,7 +171,7 @@ class SseChannel(RemoteDuplexChannel):
         with self._answer_to(request_id) as answer:
             # The answer may be on the stream before the POST is accepted: servers differ in which they do first. As
             # long as it is awaited, the POST may take the time that the exchange has.
-            post = asyncio.create_task(self._transmit(body), name=f"{self._where}: post")
+            post = asyncio.create_task(self._transmit(body, headers), name=f"{self._where}: post")
             self._posts.add(post)
             post.add_done_callback(partial(self._posted, answer))
             try:
@@ -177,10 +199,14 @@ class SseChannel(RemoteDuplexChannel):
         except TimeoutError:
             raise TimedOut(f"{self._where}: did not accept a message within {self.post_seconds:g} s") from None
 
-    async def _transmit(self, body: bytes) -> None:
+    async def _transmit(self, body: bytes, headers: bytes = b"") -> None:
         assert self._endpoint is not None
+        endpoint = self._endpoint.result()
         try:
-            await self._endpoint.result().post(body)
+            outcome = await self._authorized(
+                lambda credential: endpoint.post(body, headers, credential), lambda outcome: outcome.status == 401
+            )
+            endpoint.check(outcome)
         except Unreachable:
             self._refuse_if_over(executed=True)
             raise

@@ -16,11 +16,16 @@ def _system_trust() -> ssl.SSLContext:
 
 def client_context(server: HttpServer) -> ssl.SSLContext | None:
     """The context for a backend; None for a plain-text URL. Raises ValueError where the CA bundle is no PEM."""
-    if not server.url.startswith(("https:", "wss:")):
+    return context_for(server.url, server.ca_bundle)
+
+
+def context_for(url: str, ca_bundle: str | None) -> ssl.SSLContext | None:
+    """The context for a URL: trust in ``ca_bundle``, or the system's without one. Raises ValueError likewise."""
+    if not url.lower().startswith(("https:", "wss:")):
         return None
-    if server.ca_bundle is None:
+    if ca_bundle is None:
         return _system_trust()
     try:
-        return ssl.create_default_context(cadata=server.ca_bundle)
+        return ssl.create_default_context(cadata=ca_bundle)
     except (ssl.SSLError, ValueError) as error:
         raise ValueError(f"the CA bundle holds no usable PEM certificate ({error})") from None

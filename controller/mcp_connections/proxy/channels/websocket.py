@@ -23,6 +23,7 @@ from mcp_connections.proxy.channels.backend_client import (
 from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
 from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
+from mcp_connections.proxy.channels.token_keeper import TokenKeeper
 
 SUBPROTOCOL: Final = "mcp"
 
@@ -37,38 +38,49 @@ class WebSocketChannel(RemoteDuplexChannel):
     write_seconds = WRITE_SECONDS
 
     def __init__(
-        self, server: HttpServer, *, connection: str, connect_timeout: float, message_limit: int = MESSAGE_LIMIT
+        self,
+        server: HttpServer,
+        *,
+        connection: str,
+        connect_timeout: float,
+        message_limit: int = MESSAGE_LIMIT,
+        keeper: TokenKeeper | None = None,
     ) -> None:
-        super().__init__(server, connection=connection, connect_timeout=connect_timeout, message_limit=message_limit)
+        super().__init__(
+            server,
+            connection=connection,
+            connect_timeout=connect_timeout,
+            message_limit=message_limit,
+            keeper=keeper,
+        )
         self._socket: Socket | None = None
         self._turn = asyncio.Lock()
 
     async def _connect(self) -> None:
         client = self._client = await connect_client(self._server, self._where, self._connect_timeout)
+
+        async def shake_hands(credential: dict[str, str]) -> Socket | aiohttp.WSServerHandshakeError:
+            try:
+                return await client.session.ws_connect(
+                    client.base,
+                    protocols=(SUBPROTOCOL,),
+                    headers=credential,
+                    heartbeat=self.heartbeat_seconds,
+                    # aiohttp refuses what is as large as its limit.
+                    max_msg_size=self._message_limit + 1,
+                    decode_text=False,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                return error
+
         try:
-            socket = self._socket = await client.session.ws_connect(
-                client.base,
-                protocols=(SUBPROTOCOL,),
-                heartbeat=self.heartbeat_seconds,
-                # aiohttp refuses what is as large as its limit.
-                max_msg_size=self._message_limit + 1,
-                decode_text=False,
-                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            if error.status == 101:
-                raise ProtocolViolation(
-                    f"{self._where}: the WebSocket handshake is wrong: {error.message}", executed=False
-                ) from None
-            if error.status < 400:
-                raise ProtocolViolation(
-                    f"{self._where}: answered HTTP {error.status} instead of a WebSocket handshake; check that the URL"
-                    " is a WebSocket endpoint",
-                    executed=False,
-                ) from None
-            raise refusal(error.status, self._where) from None
+            socket = await self._authorized(shake_hands, _is_unauthorized)
         except (aiohttp.ClientError, RedirectRefused, TimeoutError, OSError) as error:
             raise fault_of(error, self._where, connecting=True) from None
+        if isinstance(socket, aiohttp.WSServerHandshakeError):
+            raise self._refusal(socket)
+        self._socket = socket
         if socket.protocol != SUBPROTOCOL:
             raise ProtocolViolation(
                 f"{self._where}: did not agree on the WebSocket subprotocol {SUBPROTOCOL!r}; check that the URL is an"
@@ -76,6 +88,19 @@ class WebSocketChannel(RemoteDuplexChannel):
                 executed=False,
             )
         self._reader = self._in_background(self._read(socket))
+
+    def _refusal(self, error: aiohttp.WSServerHandshakeError) -> ChannelError:
+        if error.status == 101:
+            return ProtocolViolation(
+                f"{self._where}: the WebSocket handshake is wrong: {error.message}", executed=False
+            )
+        if error.status < 400:
+            return ProtocolViolation(
+                f"{self._where}: answered HTTP {error.status} instead of a WebSocket handshake; check that the URL"
+                " is a WebSocket endpoint",
+                executed=False,
+            )
+        return refusal(error.status, self._where)
 
     async def _read(self, socket: Socket) -> None:
         while True:
@@ -150,6 +175,10 @@ class WebSocketChannel(RemoteDuplexChannel):
             await asyncio.wait({self._reader}, timeout=CLOSE_SECONDS)
         if self._client is not None:
             await self._client.close()
+
+
+def _is_unauthorized(answer: Socket | aiohttp.WSServerHandshakeError) -> bool:
+    return isinstance(answer, aiohttp.WSServerHandshakeError) and answer.status == 401
 
 
 def _code(code: int | None) -> str:

@@ -175,7 +175,7 @@ class Endpoint:
     ) -> None:
         client = self._session(visit)
         stream: RequestStream[ClientSession] = RequestStream(
-            client, receive, send, streams=accepts_streams(visit.headers)
+            client, receive, send, streams=accepts_streams(visit.headers), fields=visit.fields
         )
         task = asyncio.current_task()
         assert task is not None
@@ -276,7 +276,7 @@ class Endpoint:
             await send_body(send, 202, b"")
             return
         stream: RequestStream[ClientSession] = RequestStream(
-            client, receive, send, streams=accepts_streams(visit.headers)
+            client, receive, send, streams=accepts_streams(visit.headers), fields=visit.fields
         )
         answers = await self._answers(client, requests, stream)
         await stream.finish(b"[%s]" % b",".join(answers) if answers else None)

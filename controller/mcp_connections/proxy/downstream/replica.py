@@ -19,6 +19,7 @@ from starlette.types import Receive, Send
 
 from mcp_connections.proxy.channels.http_client import HttpClient, HttpFault
 from mcp_connections.proxy.server.disconnects import until_gone
+from mcp_connections.proxy.wire.forwarded_headers import nominated
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,8 @@ class Replica:
     ) -> bool:
         """Have the owner answer the request; False where it cannot be reached, and nothing was sent."""
         head = [f"{method} /mcp HTTP/1.1\r\n".encode()]
-        head += [b"%s: %s\r\n" % (name, value) for name, value in fields if name not in _NOT_PASSED]
+        not_passed = _NOT_PASSED | nominated(fields)
+        head += [b"%s: %s\r\n" % (name, value) for name, value in fields if name not in not_passed]
         head.append(b"%s: 1\r\ncontent-length: %d\r\n\r\n" % (HOP_HEADER, len(body)))
         request = b"".join(head) + body
         reached = True

@@ -13,6 +13,7 @@ from starlette.types import Receive, Send
 
 from mcp_connections.proxy.downstream.outbox import Outbox
 from mcp_connections.proxy.wire.event_stream import PING, encode_event
+from mcp_connections.proxy.wire.forwarded_headers import Fields
 
 
 class Reachable(Protocol):
@@ -48,11 +49,12 @@ async def send_body(send: Send, status: int, body: bytes, headers: list[tuple[by
 class RequestStream(Generic[ClientT]):
     """The way back to the client for one request."""
 
-    __slots__ = ("_queue", "_receive", "_send", "_task", "_timer", "_watcher", "_writer", "client", "streams")
+    __slots__ = ("_queue", "_receive", "_send", "_task", "_timer", "_watcher", "_writer", "client", "fields", "streams")
 
-    def __init__(self, client: ClientT, receive: Receive, send: Send, *, streams: bool) -> None:
-        """``streams``: the client accepts text/event-stream."""
+    def __init__(self, client: ClientT, receive: Receive, send: Send, *, streams: bool, fields: Fields = ()) -> None:
+        """``streams``: the client accepts text/event-stream. ``fields``: what may be passed on of its headers."""
         self.client = client
+        self.fields = fields
         self.streams = streams
         self._receive = receive
         self._send = send

@@ -28,6 +28,7 @@ from mcp_connections.proxy.channels.channel import (
 from mcp_connections.proxy.upstream.shared_stream import Running, SharedStream
 from mcp_connections.proxy.wire import jsonrpc
 from mcp_connections.proxy.wire.eras import Era
+from mcp_connections.proxy.wire.forwarded_headers import Fields
 from mcp_connections.proxy.wire.hello import Hello
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
@@ -46,6 +47,10 @@ LAST_NOTICE_SECONDS: Final = 1.0
 
 class Scope(Protocol):
     """The client request on whose behalf an upstream request runs."""
+
+    @property
+    def fields(self) -> Fields:
+        """The header fields of the HTTP request that it came in."""
 
     def deliver(self, message: bytes) -> None:
         """Send a message of the backend to the client, ahead of the response and on the same stream."""
@@ -137,7 +142,8 @@ class UpstreamSession(ABC):
         """Send a request and return its response, both otherwise untouched; only ``id`` is this session's.
 
         The wait is ``timeouts.request`` seconds, begun anew with each progress notification, ``timeouts.max``
-        at most. The backend is told of a request that timed out or was cancelled. Raises ChannelError.
+        at most. The backend is told of a request that timed out or was cancelled. Raises ChannelError, or RpcError
+        where the client's headers are not fit to go with it.
         """
         if self.fault is not None:
             raise unsent(self.fault)
@@ -170,11 +176,14 @@ class UpstreamSession(ABC):
         self, request_id: int, message: Envelope, scope: Scope | None, deadline: asyncio.Timeout | None
     ) -> Envelope:
         message["id"] = Raw(b"%d" % request_id)
+        headers = self._header_lines(message)
+        if scope is not None and (forwarding := self._channel.forwarding) is not None:
+            headers += forwarding.lines(scope.fields)
         return await self._channel.exchange(
             request_id,
             jsonrpc.encode(message),
             lambda inbound: self._received(inbound, scope, deadline),
-            self._header_lines(message),
+            headers,
         )
 
     def quote(self, said: bytes) -> str:

@@ -104,7 +104,7 @@ class StatelessEndpoint:
         if method == "subscriptions/listen":
             await self._listen(client, bytes(request_id), message, receive, send)
         else:
-            stream = StatelessStream(client, receive, send, streams=streams, log_level=log_level)
+            stream = StatelessStream(client, receive, send, streams=streams, log_level=log_level, fields=raw_headers)
             await self._request(client, method, bytes(request_id), message, stream)
 
     # validation

@@ -100,7 +100,10 @@ class StatelessRelay:
             if not can_be_asked(client.capabilities):
                 return await self._plain(client, method, message, stream, mount)
             call = SuspendedCall(
-                client, digest, lambda scope: self._plain(client, method, message, scope, mount, stream.log_level)
+                client,
+                digest,
+                stream.fields,
+                lambda scope: self._plain(client, method, message, scope, mount, stream.log_level),
             )
         return await self._proceed(call, stream, params)
 

@@ -8,6 +8,7 @@ from starlette.types import Receive, Send
 from mcp_connections.proxy.downstream.request_stream import RequestStream
 from mcp_connections.proxy.downstream.stateless.client import PooledClient
 from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.forwarded_headers import Fields
 from mcp_connections.proxy.wire.log_level import reaches
 
 
@@ -17,9 +18,16 @@ class StatelessStream(RequestStream[PooledClient]):
     __slots__ = ("log_level",)
 
     def __init__(
-        self, client: PooledClient, receive: Receive, send: Send, *, streams: bool, log_level: str | None
+        self,
+        client: PooledClient,
+        receive: Receive,
+        send: Send,
+        *,
+        streams: bool,
+        log_level: str | None,
+        fields: Fields = (),
     ) -> None:
-        super().__init__(client, receive, send, streams=streams)
+        super().__init__(client, receive, send, streams=streams, fields=fields)
         self.log_level = log_level
 
     def deliver(self, message: bytes) -> None:

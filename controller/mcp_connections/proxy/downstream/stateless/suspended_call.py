@@ -18,6 +18,7 @@ from msgspec import Raw
 from mcp_connections.proxy.downstream.stateless.client import PooledClient
 from mcp_connections.proxy.upstream.session import Asker, Scope
 from mcp_connections.proxy.wire import jsonrpc
+from mcp_connections.proxy.wire.forwarded_headers import Fields
 from mcp_connections.proxy.wire.jsonrpc import INVALID_PARAMS, Envelope, RpcError
 
 MAX_SUSPENDED: Final = 1000
@@ -31,9 +32,15 @@ class SuspendedCall:
     """One request to a backend that outlives the client's request it was made for. It is the scope of the former."""
 
     def __init__(
-        self, client: PooledClient, digest: bytes, work: Callable[[Scope], Coroutine[Any, Any, Envelope]]
+        self,
+        client: PooledClient,
+        digest: bytes,
+        fields: Fields,
+        work: Callable[[Scope], Coroutine[Any, Any, Envelope]],
     ) -> None:
+        """``fields``: those of the client's first request, which is the one that goes to the backend."""
         self.client = client
+        self.fields = fields
         self.digest = digest
         self.key = ""
         """Of the present round: an answer to an earlier one finds nobody."""
