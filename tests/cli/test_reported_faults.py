@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from fastmcp import Client as FastMcpClient
 
 from tests.backends.scripted import ScriptedBackend, text
 from tests.cli.conftest import PATIENCE, Running, manifest, start_command
@@ -182,10 +183,7 @@ async def test_k8s_19_a_disabled_connection_is_left_alone(tmp_path: Path, backen
 async def test_k8s_20_a_stopping_proxy_finishes_calls_and_ends_streams(
     tmp_path: Path, backend: ScriptedBackend
 ) -> None:
-    started = asyncio.Event()
-
     async def slow(_call: Any) -> Any:
-        started.set()
         await asyncio.sleep(2)
         return text("finished")
 
@@ -198,10 +196,13 @@ async def test_k8s_20_a_stopping_proxy_finishes_calls_and_ends_streams(
             await other.initialize()
             await other.listen()
             others.append(other)
-        call = asyncio.create_task(client.call("one_slow"))
-        await started.wait()
-        assert await serve.end(signal.SIGTERM) == 0
-        assert (await call).text == "finished"
+        async with FastMcpClient(client.url) as listening:  # ends with its stream, and its calls with it
+            calls = [client.call("one_slow"), listening.call_tool("one_slow", {})]
+            answers = asyncio.gather(*calls)
+            await backend.until(lambda: len(backend.calls_of("slow")) == len(calls))
+            assert await serve.end(signal.SIGTERM) == 0
+            mine, its = await answers
+            assert mine.text == its.content[0].text == "finished"
         for other in others:
             await other.aclose()
     assert backend.live == []

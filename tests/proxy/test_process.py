@@ -9,12 +9,15 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from mcp_connections.proxy.downstream import leaving
 from mcp_connections.proxy.process import ProxyProcess
 from mcp_connections.proxy.server.listening import PortError, bind
+from tests.backends.calls import Call
 from tests.backends.scripted import ScriptedBackend
 from tests.proxy.client import Client
 from tests.proxy.desired import desired, http, stdio
@@ -57,6 +60,59 @@ async def test_stopping_ends_streams_lets_calls_end_and_closes_everything(backen
             await clients[0].request("ping")
 
 
+async def test_while_it_stops_a_call_has_all_that_it_needs_and_nothing_new_begins(
+    backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "NEW_UNTIL", 0.05)
+    gate, asked = asyncio.Event(), asyncio.Event()
+
+    async def ask(call: Call) -> Any:
+        asked.set()
+        await gate.wait()
+        answer = await call.ask("elicitation/create", {"message": "Go on?", "requestedSchema": {"type": "object"}})
+        return {"content": [{"type": "text", "text": answer["result"]["action"]}]}
+
+    async def accept(_message: dict[str, Any]) -> Any:
+        return {"action": "accept"}
+
+    backend.tool("ask", ask)
+    async with http_client() as connections, contextlib.AsyncExitStack() as stack:
+        proxy, url = await stack.enter_async_context(process(drain_seconds=30))
+        await proxy.registry.apply(desired(http("one", backend.url)))
+        await eventually(lambda: all(mount.ready for mount in proxy.registry.mounts))
+        busy, idle, late = (Client(connections, url) for _ in range(3))
+        await busy.initialize(capabilities={"elicitation": {}})
+        await busy.listen()
+        await idle.initialize()
+        busy.answerers["elicitation/create"] = accept
+        calling = asyncio.create_task(busy.call("one_ask"))
+        await asked.wait()
+        stopping = asyncio.create_task(stack.aclose())
+        try:
+            ready = url.removesuffix("mcp") + "readyz"
+            async with asyncio.timeout(20):
+                while True:
+                    async with connections.get(ready) as response:
+                        if response.status == 503:
+                            break
+            refused = await late.request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+            assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+            assert "being stopped" in refused.error["message"]
+            async with asyncio.timeout(20):
+                while (await idle.request("ping")).status == 200:
+                    await asyncio.sleep(0.05)
+            assert (await idle.request("ping")).status == 404
+            assert "one_ask" in await busy.names()
+            assert not calling.done()
+        finally:
+            gate.set()
+            await asyncio.wait([stopping], timeout=20)
+        assert (await calling).text == "accept"
+        await busy.until_stream_ends()
+        for client in (busy, idle, late):
+            await client.aclose()
+
+
 async def test_stopping_takes_no_longer_than_allowed(backend: ScriptedBackend) -> None:
     gate = backend.gated_tool("slow")
     async with http_client() as connections:
@@ -67,8 +123,7 @@ async def test_stopping_takes_no_longer_than_allowed(backend: ScriptedBackend) -
             calling = asyncio.create_task(client.call("one_slow"))
             call = await gate.arrived()
         assert not gate.opened.is_set()
-        with contextlib.suppress(aiohttp.ClientError):
-            assert not (await calling).messages
+        assert "the endpoint was stopped and gave it 1 s to end" in (await calling).error["message"]
         async with asyncio.timeout(20):
             await call.cancelled.wait()
         assert backend.live == []

@@ -24,6 +24,8 @@ MOUNTS_PATH = "/etc/mcp-connections/mounts"
 ADMIN_PATH = "/etc/mcp-connections/admin"
 PORT = 8000
 ADMIN_PORT = 8001
+LINGER_SECONDS = 3
+"""Whole seconds that a pod goes on as before once it is to end."""
 
 
 def workload(proxy: McpProxy, default_image: str) -> list[dict[str, Any]]:
@@ -121,6 +123,8 @@ def _container(proxy: McpProxy, default_image: str) -> dict[str, Any]:
             "--allow-unauthenticated",
         ],
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        # Requests go on coming until every node knows that the pod is leaving (KEP-3960).
+        "lifecycle": {"preStop": {"sleep": {"seconds": LINGER_SECONDS}}},
         "ports": [
             {"name": "http", "containerPort": PORT, "protocol": "TCP"},
             {"name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP"},

@@ -24,6 +24,8 @@ from mcp_connections.proxy.telemetry.process_metrics import ProcessCollector
 
 DRAIN_SECONDS: Final = 10.0
 """What requests in progress get when the process is told to stop."""
+END_SECONDS: Final = 2.0
+"""What is left of them then, such as a response that a client is slow to read."""
 
 
 class ProxyProcess:
@@ -46,17 +48,19 @@ class ProxyProcess:
 
     @contextlib.asynccontextmanager
     async def serve(self, listener: socket.socket, *, drain_seconds: float = DRAIN_SECONDS) -> AsyncIterator[None]:
-        """Serve clients on ``listener`` while the context is open; then end streams, requests and mounts, in that
+        """Serve clients on ``listener`` while the context is open; then end requests, mounts and streams, in that
         order. Nothing is left running after it: no session, no child process."""
         try:
-            async with serving(self.app, listener, lifespan=False, drain_seconds=drain_seconds):
+            async with serving(self.app, listener, lifespan=False, drain_seconds=END_SECONDS):
                 try:
                     yield
                 finally:
+                    await self.app.leave(drain_seconds)
+                    await self.registry.aclose(f"the endpoint was stopped and gave it {drain_seconds:g} s to end")
                     self.app.close_streams()
         finally:
             self._replica.close()
-            await self.registry.aclose()
+            await self.registry.aclose("the endpoint was stopped")
 
     async def check_health(self) -> tuple[HealthReport, ...]:
         """Ping every backend at the same time."""

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from mcp_connections.proxy.access.client_access import METADATA_PATH, Principal
 from mcp_connections.proxy.access.entrance import Entrance, Headers, Refusal
 from mcp_connections.proxy.downstream.client_session import ClientSession, SessionTable, TooManySessions
+from mcp_connections.proxy.downstream.leaving import RETRY_AFTER, STOPPING, Leaving
 from mcp_connections.proxy.downstream.listening_stream import send_stream
 from mcp_connections.proxy.downstream.relay import Relay, negotiate
 from mcp_connections.proxy.downstream.replica import HOP_HEADER, Replica
@@ -34,7 +35,6 @@ from mcp_connections.proxy.wire.trace_context import note_headers
 log = logging.getLogger(__name__)
 
 MAX_BATCH: Final = 100
-RETRY_AFTER: Final = (b"retry-after", b"5")
 _ID_STARTS: Final = tuple(b"%c" % mark for mark in b'"-0123456789')
 """How the JSON of a request's id begins (2025-11-25, basic/index, Requests: never null)."""
 
@@ -59,7 +59,8 @@ class Endpoint:
         self._relay = relay
         self._sessions = sessions
         self._entrance = Entrance(bind)
-        self._stateless = StatelessEndpoint(registry, StatelessRelay(registry, relay))
+        self._leaving = Leaving()
+        self._stateless = StatelessEndpoint(registry, StatelessRelay(registry, relay), self._leaving)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,7 +71,7 @@ class Endpoint:
         elif path == "/healthz":
             await send_body(send, 200, b'{"status":"ok"}')
         elif path == "/readyz":
-            ready = self._registry.ready
+            ready = self._registry.ready and not self._leaving.has_begun
             await send_body(send, 200 if ready else 503, b'{"ready":%s}' % (b"true" if ready else b"false"))
         elif path in (METADATA_PATH, f"{METADATA_PATH}/mcp"):
             await self._metadata(scope, send)
@@ -127,12 +128,24 @@ class Endpoint:
         else:
             await send_body(send, 200, document)
 
-    # POST
+    # the end
+
+    async def leave(self, seconds: float) -> None:
+        """Have clients go elsewhere, and return once no request is in progress or ``seconds`` have passed.
+
+        No session is opened any more (503). Those that there are go on until all have paused, or half of the time is
+        over. From then on a session with nothing in progress is unknown (404, which tells a client to initialize again:
+        2025-11-25, basic/transports, Session Management), and one with a request in progress stays whole: its stream,
+        its answers to questions.
+        """
+        await self._leaving.leave(seconds)
 
     def close_streams(self) -> None:
         """End everything that would otherwise keep a server that stops waiting."""
         self._sessions.close_streams()
         self._stateless.close_streams()
+
+    # POST
 
     async def _post(self, visit: Visit, receive: Receive, send: Send) -> None:
         headers = visit.headers
@@ -173,22 +186,23 @@ class Endpoint:
     async def _request(
         self, visit: Visit, method: str, request_id: bytes, message: Envelope, receive: Receive, send: Send
     ) -> None:
-        client = self._session(visit)
+        client = self._staying_session(visit)
         stream: RequestStream[ClientSession] = RequestStream(
             client, receive, send, streams=accepts_streams(visit.headers), fields=visit.fields
         )
         task = asyncio.current_task()
         assert task is not None
-        client.running.add(request_id, task)
-        try:
-            response = await self._relay.answer(client, method, request_id, message, stream)
-        except asyncio.CancelledError:
-            forgive_cancellation()
-            await stream.finish(None)
-            return
-        finally:
-            client.running.discard(request_id, task)
-        await stream.finish(response)
+        with self._leaving.request():
+            client.running.add(request_id, task)
+            try:
+                response = await self._relay.answer(client, method, request_id, message, stream)
+            except asyncio.CancelledError:
+                forgive_cancellation()
+                await stream.finish(None)
+                return
+            finally:
+                client.running.discard(request_id, task)
+            await stream.finish(response)
 
     def _session(self, visit: Visit) -> ClientSession:
         headers = visit.headers
@@ -207,6 +221,13 @@ class Endpoint:
             raise Refusal(404, -32001, "Session not found; send initialize again")
         return session
 
+    def _staying_session(self, visit: Visit) -> ClientSession:
+        """The session of something that begins."""
+        session = self._session(visit)
+        if self._leaving.refuses and not session.running:
+            raise Refusal(404, -32001, "Session not found: this endpoint is being stopped; send initialize again")
+        return session
+
     async def _initialize(self, principal: Principal, request_id: bytes, message: Envelope, send: Send) -> None:
         try:
             params = jsonrpc.members(message.get("params"), "initialize")
@@ -223,6 +244,8 @@ class Endpoint:
         except RpcError as error:
             await send_body(send, 400, jsonrpc.failure(request_id, error))
             return
+        if self._leaving.has_begun:
+            raise Refusal(503, jsonrpc.INTERNAL_ERROR, STOPPING, RETRY_AFTER)
         result = await self._relay.introduce(version, principal)
         try:
             session = self._sessions.open(principal, hello, declared, version)
@@ -249,7 +272,7 @@ class Endpoint:
         """A JSON array of messages: only 2025-03-26 has them, and only requests get answers, in one array."""
         if is_stateless(visit.headers, {}):
             raise Refusal(400, INVALID_REQUEST, "batches do not exist in this protocol version; send one message")
-        client = self._session(visit)
+        client = self._staying_session(visit)
         if client.protocol_version != "2025-03-26":
             raise Refusal(
                 400,
@@ -278,8 +301,9 @@ class Endpoint:
         stream: RequestStream[ClientSession] = RequestStream(
             client, receive, send, streams=accepts_streams(visit.headers), fields=visit.fields
         )
-        answers = await self._answers(client, requests, stream)
-        await stream.finish(b"[%s]" % b",".join(answers) if answers else None)
+        with self._leaving.request():
+            answers = await self._answers(client, requests, stream)
+            await stream.finish(b"[%s]" % b",".join(answers) if answers else None)
 
     async def _answers(
         self, client: ClientSession, requests: list[tuple[str, Envelope]], stream: RequestStream[ClientSession]
@@ -309,7 +333,7 @@ class Endpoint:
     async def _get(self, visit: Visit, receive: Receive, send: Send) -> None:
         if not accepts_streams(visit.headers):
             raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
-        client = self._session(visit)
+        client = self._staying_session(visit)
         queue = client.open_stream()
         access = self._registry.access
         try:

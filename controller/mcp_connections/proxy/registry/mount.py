@@ -423,8 +423,9 @@ class Mount:
 
     # the end
 
-    def retire(self, reason: RetireReason, drain_timeout: float) -> None:
-        """Take no more calls, let those in flight end within ``drain_timeout`` seconds, then close for real."""
+    def retire(self, reason: RetireReason, drain_timeout: float, cause: str = "") -> None:
+        """Take no more calls, let those in flight end within ``drain_timeout`` seconds, then close for real. ``cause``
+        is what those are told that do not."""
         self.retirement = RetiredMount(
             connection=self.spec.connection,
             fingerprint=self.spec.fingerprint,
@@ -433,20 +434,19 @@ class Mount:
             in_flight=self.in_flight,
         )
         self.restorer.stop()
-        self._ender = asyncio.create_task(self._drain(drain_timeout), name=f"drain {self.label}")
+        cause = cause or (
+            f"the connection was retired ({reason}) and the call did not end within the drain timeout of"
+            f" {drain_timeout:g} s"
+        )
+        self._ender = asyncio.create_task(self._drain(drain_timeout, cause), name=f"drain {self.label}")
 
-    async def _drain(self, seconds: float) -> None:
+    async def _drain(self, seconds: float, cause: str) -> None:
         await self._control.stop()
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
         except TimeoutError:
-            assert self.retirement is not None
-            self._abort = self._unavailable(
-                f"the call was cancelled: the connection was retired ({self.retirement.reason}) and the call did not"
-                f" end within the drain timeout of {seconds:g} s",
-                "Draining",
-            )
+            self._abort = self._unavailable(f"the call was cancelled: {cause}", "Draining")
             log.warning(
                 "connection %s: cancelling %d calls still in flight after %g s", self.label, self.in_flight, seconds
             )

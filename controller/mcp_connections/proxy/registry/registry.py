@@ -344,11 +344,11 @@ class Registry:
         for follower in tuple(self._followers):
             follower()
 
-    async def aclose(self, drain_timeout: float = 0.0) -> None:
-        """Retire everything and return once all of it is closed."""
+    async def aclose(self, cause: str = "") -> None:
+        """Retire everything at once and return once all of it is closed. ``cause`` is what calls in flight are told."""
         async with self._applying:
             for mount in self._mounts.values():
-                mount.retire("Removed", drain_timeout)
+                mount.retire("Removed", 0.0, cause)
                 self._retired.append(mount)
             self._mounts = {}
             if self._announcement is not None:

@@ -21,6 +21,7 @@ from msgspec import Raw
 from starlette.types import Receive, Send
 
 from mcp_connections.proxy.access.client_access import Principal
+from mcp_connections.proxy.downstream.leaving import RETRY_AFTER, STOPPING, Leaving
 from mcp_connections.proxy.downstream.request_stream import send_body
 from mcp_connections.proxy.downstream.running_requests import forgive_cancellation
 from mcp_connections.proxy.downstream.stateless.client import ClientPool, PooledClient
@@ -64,9 +65,10 @@ def is_stateless(headers: Headers, message: Envelope) -> bool:
 class StatelessEndpoint:
     """Serves POSTs of 2026-07-28."""
 
-    def __init__(self, registry: Registry, relay: StatelessRelay) -> None:
+    def __init__(self, registry: Registry, relay: StatelessRelay, leaving: Leaving) -> None:
         self._registry = registry
         self._relay = relay
+        self._leaving = leaving
         self._pool = ClientPool(registry)
         self._listening: set[ListenStream] = set()
 
@@ -90,6 +92,10 @@ class StatelessEndpoint:
             error = RpcError(INVALID_REQUEST, "the body must be one JSON-RPC request or notification")
             await send_body(send, 400, jsonrpc.failure(b"null", error))
             return
+        if self._leaving.refuses:
+            error = RpcError(INTERNAL_ERROR, STOPPING)
+            await send_body(send, 503, jsonrpc.failure(bytes(request_id), error), [RETRY_AFTER])
+            return
         try:
             meta = self._validate(raw_headers, principal, method, message)
             client = self._pool.get(principal, _hello(meta))
@@ -105,7 +111,8 @@ class StatelessEndpoint:
             await self._listen(client, bytes(request_id), message, receive, send)
         else:
             stream = StatelessStream(client, receive, send, streams=streams, log_level=log_level, fields=raw_headers)
-            await self._request(client, method, bytes(request_id), message, stream)
+            with self._leaving.request():
+                await self._request(client, method, bytes(request_id), message, stream)
 
     # validation
 
