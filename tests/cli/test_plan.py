@@ -81,5 +81,14 @@ async def test_against_a_running_proxy(folder: Path, tmp_path: Path) -> None:
 
         result = await asyncio.to_thread(run, "plan", wanted, *against[:2])
         assert result.returncode == 1
-        assert "HTTP 401" in result.stderr
-        assert "Give the file that holds its token: --token-file FILE." in result.stderr
+        mounts = f"{against[1]}/admin/v1/mounts"
+        assert result.stderr == (
+            f"mcp-connections: {mounts} answers HTTP 401. Give the file that holds its token: --token-file FILE.\n"
+        )
+
+        (tmp_path / "token").write_text("wrong")
+        result = await asyncio.to_thread(run, "plan", wanted, *against)
+        assert result.stderr == (
+            f"mcp-connections: {mounts} answers HTTP 401. The token in the --token-file is not that of serve's "
+            "--admin-token-file.\n"
+        )

@@ -627,7 +627,7 @@ async def test_a_server_of_the_given_authority_is_trusted(certificates: Path, ho
 async def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
     async with tls_server(certificates) as server:
         client = client_for(f"https://localhost:{server.port}/", None)
-        with pytest.raises(HttpFault, match=f"certificate of localhost:{server.port} is not trusted") as fault:
+        with pytest.raises(HttpFault, match=f"localhost:{server.port}: its TLS certificate is not trusted") as fault:
             await client.request(GET)
         assert not fault.value.executed
         client.close()

@@ -392,12 +392,11 @@ class HttpClient:
                 advice="check that it is up and nothing on the way drops packets, or raise policy.timeouts.connect",
             ) from None
         except ssl.SSLCertVerificationError as error:
-            text = f"the TLS certificate of {where} is not trusted: {error.verify_message or error.reason or error}"
             advice = "check the host name in the URL and caBundleRef"
-            raise HttpFault(text, executed=False, advice=advice) from error
+            raise HttpFault(f"{where}: {cause_of(error)}", executed=False, advice=advice) from error
         except ssl.SSLError as error:
-            text = f"TLS with {where} failed: {error.reason or error}"
-            raise HttpFault(text, executed=False, advice="check whether the port speaks TLS") from error
+            advice = "check whether the port speaks TLS"
+            raise HttpFault(f"{where}: {cause_of(error)}", executed=False, advice=advice) from error
         except OSError as error:
             found = not isinstance(error, socket.gaierror)
             advice = "check that it is up and listens at this address" if found else "check the host name in the URL"

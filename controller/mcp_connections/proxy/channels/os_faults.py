@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 from typing import Final
 
 _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
@@ -16,6 +17,10 @@ _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
 
 def cause_of(error: OSError) -> str:
     """For example ``Connection refused``. Of several addresses that were tried, the causes of all."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its TLS certificate is not trusted: {error.verify_message or error.reason or error}"
+    if isinstance(error, ssl.SSLError):  # its numbers are not those of the operating system
+        return f"TLS failed: {error.reason or error}"
     if isinstance(error, socket.gaierror):
         return error.strerror or str(error)
     if error.errno is not None and error.errno > 0:
