@@ -52,6 +52,7 @@ def test_of_a_proxy_that_is_not_there() -> None:
 
 async def test_of_one_proxy(folder: Path, tmp_path: Path) -> None:
     (folder / "gamma.yaml").write_text(manifest("gamma", prefix="beta"))
+    (folder / "off.yaml").write_text(manifest("off", enabled=False))
     (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
     (tmp_path / "token").write_text("s3cret")
     admin = ["--admin-port", "0", "--admin-token-file", str(tmp_path / "token")]
@@ -70,6 +71,7 @@ async def test_of_one_proxy(folder: Path, tmp_path: Path) -> None:
         r"default/broken +broken +stdio +0 +False +CommandNotFound .*/no/such/program", table["default/broken"]
     )
     assert re.match(r"default/gamma +False +PrefixConflict ", table["default/gamma"])
+    assert re.match(r"default/off +False +Disabled +spec\.enabled is false\. Set it to true", table["default/off"])
 
 
 def test_of_a_cluster(control_plane: ControlPlane, namespace: str) -> None:

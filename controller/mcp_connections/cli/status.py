@@ -56,6 +56,8 @@ def _show_proxy(url: str, token_file: Path | None) -> None:
         for mount in report.mounts
     ]
     rows += [(one.connection, "", "", "", False, one.reason, "", brief(one.message)) for one in report.rejected]
+    message = "spec.enabled is false. Set it to true to have the connection back."
+    rows += [(one, "", "", "", False, "Disabled", "", message) for one in report.disabled or ()]
     if not rows:
         typer.echo("Nothing is mounted.")
         return

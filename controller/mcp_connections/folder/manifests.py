@@ -84,6 +84,28 @@ def read_manifests(documents: list[Document]) -> FileContent:
     return FileContent(manifests=tuple(manifests.values()), notes=tuple(notes))
 
 
+def declared_connections(documents: list[Document]) -> frozenset[tuple[str, str]] | None:
+    """Namespace and name of the connections that a file is meant to declare, whatever else is wrong with it. None
+    where there may be others: a document that does not say what it is, or which one."""
+    declared: set[tuple[str, str]] = set()
+    for document in _items(documents):
+        data = document.data if isinstance(document.data, dict) else {}
+        kind, meta = data.get("kind"), data.get("metadata")
+        if kind == "McpConnection" and isinstance(meta, dict):
+            namespace, name = meta.get("namespace") or "default", meta.get("name")
+            if not isinstance(namespace, str) or not isinstance(name, str):
+                return None
+            declared.add((namespace, name))
+        elif not isinstance(kind, str) or kind in _LISTS or kind == "McpConnection" or _is_misspelled(data):
+            return None
+    return frozenset(declared)
+
+
+def _is_misspelled(data: dict[str, Any]) -> bool:
+    group = data.get("apiVersion")
+    return data["kind"] not in _READERS and isinstance(group, str) and group.partition("/")[0] == GROUP
+
+
 def may_declare_proxy(content: bytes) -> bool:
     """Whether a file that cannot be read as manifests may be meant to declare an McpProxy, by its text alone. It errs
     on the side of yes: an McpProxy says who may use the endpoint, and one that is overlooked leaves it open."""
