@@ -400,3 +400,18 @@ def test_the_connections_that_an_invalid_file_declares(
 def test_a_folder_that_cannot_be_listed_may_have_held_anything(tmp_path: Path) -> None:
     (invalid,) = Folder(tmp_path / "missing").read().invalid
     assert invalid.connections is None
+
+
+def test_all_faults_of_a_secret_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "apiVersion: v2\nkind: Secret\nmetadata: {namespace: 1}\ndata: {a: '%', b: 1}\nstringData: [c]"
+    )
+    found = Folder(tmp_path).read().errors
+    assert [(each.line, each.field) for each in found] == [
+        (1, "apiVersion"),
+        (3, "metadata.name"),
+        (3, "metadata.namespace"),
+        (4, "data.a"),
+        (4, "data.b"),
+        (5, "stringData"),
+    ]
