@@ -415,3 +415,17 @@ def test_all_faults_of_a_secret_are_told_at_once(tmp_path: Path) -> None:
         (4, "data.b"),
         (5, "stringData"),
     ]
+
+
+def test_a_key_that_is_missing_counts_in_a_valid_file_and_not_in_an_invalid_one(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", connection("a", auth={"bearer": {"secretKeyRef": {"name": "token", "key": "value"}}}))
+    write(tmp_path / "s.yaml", secret("token", value="s3cret"))
+    folder = Folder(tmp_path)
+    assert len(folder.read().desired.mounts) == 1
+
+    (tmp_path / "s.yaml").write_text("kind: Secret")
+    assert len(folder.read().desired.mounts) == 1
+
+    write(tmp_path / "s.yaml", secret("token", other="s3cret"))
+    desired = folder.read().desired
+    assert (desired.mounts, [each.reason for each in desired.rejected]) == ((), ["KeyNotFound"])
