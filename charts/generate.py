@@ -28,6 +28,9 @@ END = "<!-- end of values -->\n"
 
 _KEY = re.compile(r"(?P<indent> *)(?P<key>[A-Za-z0-9_]+):(?: .*)?")
 _COMMENT = re.compile(r" *# -- (?P<text>.*)")
+_ONE_OF = re.compile(
+    r"\[(?P<members>has\(self\.\w+\)(?:, has\(self\.\w+\))*)\]\.filter\(present, present\)\.size\(\) == 1"
+)
 _KEPT = (
     "type",
     "enum",
@@ -91,7 +94,17 @@ def _strict(structural: dict[str, Any]) -> dict[str, Any]:
     elif structural["type"] == "object" and not structural.get("x-kubernetes-preserve-unknown-fields"):
         strict["additionalProperties"] = False
         strict["properties"] = {name: _strict(value) for name, value in structural.get("properties", {}).items()}
+        strict |= _one_of(structural)
     return strict
+
+
+def _one_of(structural: dict[str, Any]) -> dict[str, int]:
+    """What JSON Schema has for the rule that an object has exactly one of its members, where there are no others."""
+    for validation in structural.get("x-kubernetes-validations", ()):
+        found = _ONE_OF.fullmatch(validation["rule"])
+        if found and set(re.findall(r"self\.(\w+)", found["members"])) == set(structural["properties"]):
+            return {"minProperties": 1, "maxProperties": 1}
+    return {}
 
 
 def _readme() -> str:

@@ -10,6 +10,7 @@ from typer.main import get_command
 
 from mcp_connections.api.reasons import ProxyReason, Reason
 from mcp_connections.cli.main import app
+from mcp_connections.proxy.process import DRAIN_SECONDS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -40,6 +41,11 @@ def test_every_option_that_is_named_exists() -> None:
     named = {option for code in CODE for option in re.findall(r"(?<!\S)--[a-z-]+", code)} - OTHERS_OPTIONS
     assert named
     assert named <= options
+
+
+def test_what_calls_get_when_serve_is_stopped() -> None:
+    (seconds,) = re.findall(r"lets calls in flight finish for (\d+) s at most", README)
+    assert int(seconds) == DRAIN_SECONDS
 
 
 def test_every_metric_is_listed() -> None:

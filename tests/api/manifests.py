@@ -676,7 +676,13 @@ INVALID = (
     Invalid(
         "two-client-auths",
         {"auth": {"none": {}, "bearerTokenRef": SECRET}},
-        ("spec.auth: must have at most one of none, bearerTokenRef and jwt",),
+        ("spec.auth: must have exactly one of none, bearerTokenRef and jwt",),
+        kind="McpProxy",
+    ),
+    Invalid(
+        "empty-client-auth",
+        {"auth": {}},
+        ("spec.auth: must have exactly one of none, bearerTokenRef and jwt",),
         kind="McpProxy",
     ),
     Invalid(

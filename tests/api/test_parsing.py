@@ -9,7 +9,7 @@ import pytest
 
 from mcp_connections.api.field_errors import FieldError
 from mcp_connections.api.parsing import InvalidManifest, parse, parse_connection, parse_proxy
-from tests.api.manifests import API_VERSION, HTTP, OBJECT_NAME, manifest, with_http
+from tests.api.manifests import API_VERSION, FROM_SECRET, HTTP, OBJECT_NAME, STDIO, manifest, with_http
 
 NAMESPACE = "must be a namespace: lower case letters, digits and -, starting and ending with a letter or digit"
 
@@ -97,6 +97,34 @@ def test_metadata(metadata: Any, messages: list[str]) -> None:
 def test_an_unknown_field_is_named_with_a_close_match(spec: dict[str, Any], message: str) -> None:
     assert refusal(manifest(spec)) == [message]
     parse(manifest(spec), strict=False)
+
+
+def test_faults_of_an_object_and_of_its_members_are_told_together() -> None:
+    spec = {
+        "transport": {
+            "http": {"url": 1, "headers": [{"name": "a", "value": "b"}, {"name": "A"}]},
+            "stdio": {"command": ["x"], "env": [{"name": "E", "value": 1, "valueFrom": FROM_SECRET}]},
+        },
+        "enabled": "perhaps",
+    }
+    assert refusal(manifest(spec)) == [
+        "spec.enabled: must be true or false, is a string",
+        "spec.transport.http.url: must be a string, is a number (put it in quotes)",
+        "spec.transport.http.headers[1]: must have exactly one of value and valueFrom",
+        "spec.transport.stdio.env[0].value: must be a string, is a number (put it in quotes)",
+        "spec.transport: must have exactly one of http, sse, webSocket and stdio",
+        "spec.transport.stdio.env[0]: must have exactly one of value and valueFrom",
+    ]
+
+
+def test_a_misspelled_member_is_not_missed_besides() -> None:
+    assert refusal(manifest({"transport": {"htttp": {"url": "http://h"}}})) == [
+        "spec.transport.htttp: is not a known field, did you mean http?"
+    ]
+    assert refusal(manifest({"transport": {"htttp": {}, **HTTP, **STDIO}})) == [
+        "spec.transport.htttp: is not a known field, did you mean http?",
+        "spec.transport: must have exactly one of http, sse, webSocket and stdio",
+    ]
 
 
 def test_a_field_of_an_object_without_fields() -> None:

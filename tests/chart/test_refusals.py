@@ -44,6 +44,12 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "/proxy/spec/auth/jwt",
         "missing properties 'audience', ",
     ),
+    (
+        {"proxy": {"spec": {"auth": {"none": {}, "bearerTokenRef": {"name": "clients", "key": "token"}}}}},
+        "/proxy/spec/auth",
+        "maxProperties: got 2, want 1",
+    ),
+    ({"proxy": {"spec": {"auth": {}}}}, "/proxy/spec/auth", "minProperties: got 0, want 1"),
     ({"proxy": {"spec": {"service": {"port": 70000}}}}, "/proxy/spec/service/port", "maximum: got 70,000, want 65,535"),
     (
         {"proxy": {"podDisruptionBudget": {"maxUnavailable": "most"}}},

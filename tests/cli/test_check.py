@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 
+from mcp_connections.cli.check import _reason
 from tests.cli.conftest import run, start_command
 
 
@@ -39,10 +40,16 @@ async def test_it_presents_the_token_of_a_client(folder: Path) -> None:
         url = await serve.endpoint()
         refused = await asyncio.to_thread(run, "check", url)
         served = await asyncio.to_thread(run, "check", url, "--token-file", folder.parent / "token")
+        (folder.parent / "token").write_text("another\n")
+        wrong = await asyncio.to_thread(run, "check", url, "--token-file", folder.parent / "token")
 
     assert refused.returncode == 1
     assert f"{url} answers HTTP 401: give the token of a client with --token-file." in refused.stderr
     assert served.returncode == 0, served.stderr
+    assert wrong.stderr == (
+        f"mcp-connections: {url} answers HTTP 401: the token in --token-file is not accepted: the token is not the one "
+        "of this endpoint. Give the token of a client of this endpoint.\n"
+    )
 
 
 async def test_it_waits_for_an_endpoint_to_come_up(folder: Path) -> None:
@@ -58,18 +65,32 @@ async def test_it_waits_for_an_endpoint_to_come_up(folder: Path) -> None:
 
 def test_it_tells_what_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
-        url = f"http://127.0.0.1:{holder.getsockname()[1]}/mcp"
+        where = f"127.0.0.1:{holder.getsockname()[1]}"
 
-    done = run("check", url)
+    done = run("check", f"http://{where}/mcp")
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"mcp-connections: {url}: Cannot connect")
-    assert "See whether the proxy is up and ready." in done.stderr
+    assert done.stderr == (
+        f"mcp-connections: http://{where}/mcp: cannot connect to {where}: Connection refused. See whether the proxy is "
+        "up and ready.\n"
+    )
+
+
+async def test_it_needs_no_scheme() -> None:
+    async with answering(HTTPStatus.NOT_FOUND, "") as url:
+        done = await asyncio.to_thread(run, "check", url.removeprefix("http://"))
+
+    assert f"{url} answers HTTP 404." in done.stderr
 
 
 async def test_it_tells_what_is_not_an_endpoint() -> None:
     for status, body, said in (
         (HTTPStatus.NOT_FOUND, "no", "answers HTTP 404. Check the URL"),
+        (
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            "no",
+            "HTTP 405 to POST. It may be an endpoint of the older transport HTTP",
+        ),
         (HTTPStatus.OK, "<html>", "answers, but not as MCP has it"),
         (HTTPStatus.OK, '{"result": {}}', "answers, but not as MCP has it"),
         (HTTPStatus.OK, '{"error": {"message": "go away"}}', "answers initialize with an error: go away."),
@@ -82,10 +103,20 @@ async def test_it_tells_what_is_not_an_endpoint() -> None:
 
 
 def test_it_takes_a_url() -> None:
-    done = run("check", "127.0.0.1:8000")
+    for wrong in ("ftp://127.0.0.1:8000", "http://", "http://host:port/mcp", ""):
+        done = run("check", wrong)
+        assert done.returncode == 2
+        assert f"{wrong!r} is not a URL. Give one such as" in done.stderr
 
-    assert done.returncode == 2
-    assert "is not a URL. Give one such as" in done.stderr
+
+def test_a_refusal_is_quoted_in_short() -> None:
+    assert _reason(b'{"error": {"code": -32600, "message": "no such token."}}') == "no such token"
+    assert _reason(b'{"error": "invalid_token", "error_description": "expired"}') == "expired"
+    assert _reason(b'{"detail": "Not authenticated"}') == "Not authenticated"
+    assert _reason(b"Unauthorized\r\n") == "Unauthorized"
+    assert _reason(b"\x1b[31mred") == "\\x1b[31mred"
+    assert _reason(b"<html>no</html>") == _reason(b"[]") == _reason(b"") == ""
+    assert len(_reason(b"word " * 1000)) <= 200
 
 
 @contextlib.asynccontextmanager

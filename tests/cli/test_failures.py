@@ -31,6 +31,12 @@ OPEN = ("--port", "0", "--host", "0.0.0.0", "--allow-unauthenticated")
         (["serve", ".", "--admin-port", "0", "--admin-token-file", "empty"], 2, "the token file empty is empty"),
         (["serve", ".", *OPEN, "--admin-port", "0"], 1, "give --admin-token-file"),
         (["serve", ".", "--port", "{taken}"], 1, "127.0.0.1:{taken}: Address already in use; choose another --port"),
+        (["serve", ".", "--port", "8300", "--admin-port", "8300"], 2, "--port and --admin-port are both 8300."),
+        (
+            ["serve", ".", "--host", "192.0.2.1", "--allow-unauthenticated"],
+            1,
+            "; give --host an address of this machine",
+        ),
         (["plan", "missing"], 2, "missing does not exist"),
         (["plan", ".", "--token-file", "a-file"], 2, "--token-file belongs to --against"),
         (["plan", ".", "--against", "http://127.0.0.1:1"], 1, "http://127.0.0.1:1/admin/v1/mounts: "),

@@ -12,7 +12,9 @@ from tests.cli.conftest import manifest, run, start_command
 
 def actions(result: subprocess.CompletedProcess[str]) -> dict[str, str]:
     """Action by connection, from the table."""
-    rows = re.findall(r"^(keep|add|replace|retire|reject) +default/(\S+) ", result.stdout, re.MULTILINE)
+    rows = re.findall(
+        r"^(keep|add|replace|retire|reject|disabled|unclear) +default/(\S+) ", result.stdout, re.MULTILINE
+    )
     return {name: action for action, name in rows}
 
 
@@ -59,6 +61,41 @@ def test_a_rejected_connection_is_listed_with_its_reason(folder: Path) -> None:
     assert "PrefixConflict" in result.stdout
 
 
+def test_a_disabled_connection_is_listed(folder: Path) -> None:
+    (folder / "beta.yaml").write_text(manifest("beta", enabled=False))
+    result = run("plan", folder)
+    assert result.returncode == 0, result.stderr
+    assert actions(result) == {"alpha": "add", "beta": "disabled"}
+    assert "The connection is disabled (spec.enabled is false)." in result.stdout
+
+
+async def test_what_an_invalid_file_held_is_not_retired(folder: Path) -> None:
+    (folder / "proxy.yaml").write_text(
+        "{apiVersion: mcp-connections.io/v1alpha1, kind: McpProxy, metadata: {name: default}, spec: {separator: .}}"
+    )
+    (folder / "gamma.yaml").write_text(manifest("gamma"))
+    async with start_command("serve", folder, "--port", "0", "--admin-port", "0") as serve:
+        against = ["--against", await serve.admin()]
+        await serve.said("ready +default/gamma")
+        (folder / "beta.yaml").write_text(manifest("beta", enabled="perhaps"))
+        await serve.said("is still served")
+        await serve.said_anew("retired +default/gamma", (folder / "gamma.yaml").unlink)
+        result = await asyncio.to_thread(run, "plan", folder, *against)
+        assert result.returncode == 2
+        assert actions(result) == {"alpha": "keep", "beta": "keep"}
+        assert f"{folder / 'beta.yaml'} is invalid: what it last held stays in force." in result.stdout
+        assert "a proxy that serves the folder keeps what they last held" in result.stderr
+
+        await serve.said_anew("is still served", lambda: (folder / "beta.yaml").write_text("{"))
+        result = await asyncio.to_thread(run, "plan", folder, *against)
+        assert actions(result) == {"alpha": "keep", "beta": "unclear"}
+        assert f"It stays if {folder / 'beta.yaml'} held it last" in result.stdout
+
+        await serve.said_anew("is still served", lambda: (folder / "proxy.yaml").write_text("kind: McpProxy"))
+        result = await asyncio.to_thread(run, "plan", folder, *against)
+        assert "separator" not in result.stdout
+
+
 async def test_against_a_running_proxy(folder: Path, tmp_path: Path) -> None:
     wanted = tmp_path / "wanted"
     wanted.mkdir()
@@ -81,5 +118,14 @@ async def test_against_a_running_proxy(folder: Path, tmp_path: Path) -> None:
 
         result = await asyncio.to_thread(run, "plan", wanted, *against[:2])
         assert result.returncode == 1
-        assert "HTTP 401" in result.stderr
-        assert "Give the file that holds its token: --token-file FILE." in result.stderr
+        mounts = f"{against[1]}/admin/v1/mounts"
+        assert result.stderr == (
+            f"mcp-connections: {mounts} answers HTTP 401. Give the file that holds its token: --token-file FILE.\n"
+        )
+
+        (tmp_path / "token").write_text("wrong")
+        result = await asyncio.to_thread(run, "plan", wanted, *against)
+        assert result.stderr == (
+            f"mcp-connections: {mounts} answers HTTP 401. The token in the --token-file is not that of serve's "
+            "--admin-token-file.\n"
+        )

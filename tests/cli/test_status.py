@@ -5,18 +5,54 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from mcp_connections.cli.brief import brief
 from mcp_connections.cli.tables import age
 from tests.cli.conftest import manifest, run, start_command
 from tests.cluster.control_plane import ControlPlane
 
 
+async def test_a_program_that_ends_with_many_lines_takes_one_line(folder: Path) -> None:
+    script = "for i in $(seq 9); do echo line $i >&2; done; echo 'Error: no database' >&2; echo } >&2; exit 3"
+    (folder / "ends.yaml").write_text(manifest("ends", transport={"stdio": {"command": ["sh", "-c", script]}}))
+    async with start_command("serve", folder, "--port", "0", "--admin-port", "0") as serve:
+        url = await serve.admin()
+        await serve.said("failed +default/ends")
+        result = await asyncio.to_thread(run, "status", "--url", url)
+    rows = {line.split()[0]: line for line in result.stdout.splitlines()}
+    assert set(rows) == {"CONNECTION", "default/alpha", "default/beta", "default/ends"}
+    assert rows["default/ends"].endswith("exited with code 3; its stderr ends with: Error: no database")
+
+
+def test_what_a_message_of_many_lines_comes_down_to() -> None:
+    assert brief("cannot connect") == "cannot connect"
+    assert (
+        brief("x: exited with code 1; its stderr ends with: one") == "x: exited with code 1; its stderr ends with: one"
+    )
+    node = "; its stderr ends with: /app/x.js:1\n  throw\n\nError: no port\n    at main (x.js:1:7)\n\nNode.js v22.1.0"
+    assert brief(f"x: exited{node}") == "x: exited; its stderr ends with: Error: no port"
+    assert brief("first\n}\n]") == "first … ]"
+    assert len(brief("first\n" + "word " * 1000)) < 200
+
+
+def test_of_a_proxy_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        where = f"127.0.0.1:{holder.getsockname()[1]}"
+    result = run("status", "--url", where)
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        f"mcp-connections: http://{where}/admin/v1/mounts: cannot connect to {where}: Connection refused. Start serve"
+    )
+
+
 async def test_of_one_proxy(folder: Path, tmp_path: Path) -> None:
     (folder / "gamma.yaml").write_text(manifest("gamma", prefix="beta"))
+    (folder / "off.yaml").write_text(manifest("off", enabled=False))
     (folder / "broken.yaml").write_text(manifest("broken", transport={"stdio": {"command": ["/no/such/program"]}}))
     (tmp_path / "token").write_text("s3cret")
     admin = ["--admin-port", "0", "--admin-token-file", str(tmp_path / "token")]
@@ -35,6 +71,7 @@ async def test_of_one_proxy(folder: Path, tmp_path: Path) -> None:
         r"default/broken +broken +stdio +0 +False +CommandNotFound .*/no/such/program", table["default/broken"]
     )
     assert re.match(r"default/gamma +False +PrefixConflict ", table["default/gamma"])
+    assert re.match(r"default/off +False +Disabled +spec\.enabled is false\. Set it to true", table["default/off"])
 
 
 def test_of_a_cluster(control_plane: ControlPlane, namespace: str) -> None:

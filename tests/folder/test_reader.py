@@ -365,3 +365,67 @@ def test_the_last_good_proxy_stays_while_another_file_may_hide_it(tmp_path: Path
     assert folder.read().proxy is None
     write(tmp_path / "settings.yaml", proxy(seperator="."))
     assert folder.read().proxy is None
+
+
+@pytest.mark.parametrize(
+    ("text", "declared"),
+    [
+        (f"{HEAD}metadata: {{name: a}}\nspec: {{}}", {("default", "a")}),
+        (f"{HEAD}metadata: {{name: a, namespace: n}}\nspec: {{}}\n---\nkind: ConfigMap", {("n", "a")}),
+        ("kind: McpConnectionList\nitems: [{kind: McpConnection, metadata: {name: a}}]", {("default", "a")}),
+        ("apiVersion: v1\nkind: Secret", set()),
+        (f"{HEAD}spec: {{}}", None),
+        (f"{HEAD}metadata: {{name: 1}}", None),
+        ("apiVersion: mcp-connections.io/v1alpha1\nkind: McpConnectionList\nitems: 1", None),
+        ("apiVersion: mcp-connections.io/v1\nkind: McpConection\nmetadata: {name: a}", None),
+        ("metadata: {name: a}", None),
+        ("[]", None),
+        ("kind: [", None),
+    ],
+)
+def test_the_connections_that_an_invalid_file_declares(
+    tmp_path: Path, text: str, declared: set[tuple[str, str]] | None
+) -> None:
+    write(tmp_path / "good.yaml", connection("good"))
+    folder = Folder(tmp_path)
+    (tmp_path / "bad.yaml").write_text(text)
+    (invalid,) = folder.read().invalid
+    assert invalid.file == str(tmp_path / "bad.yaml")
+    assert invalid.connections == declared
+
+    (tmp_path / "bad.yaml").unlink()
+    assert folder.read().invalid == ()
+
+
+def test_a_folder_that_cannot_be_listed_may_have_held_anything(tmp_path: Path) -> None:
+    (invalid,) = Folder(tmp_path / "missing").read().invalid
+    assert invalid.connections is None
+
+
+def test_all_faults_of_a_secret_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "apiVersion: v2\nkind: Secret\nmetadata: {namespace: 1}\ndata: {a: '%', b: 1}\nstringData: [c]"
+    )
+    found = Folder(tmp_path).read().errors
+    assert [(each.line, each.field) for each in found] == [
+        (1, "apiVersion"),
+        (3, "metadata.name"),
+        (3, "metadata.namespace"),
+        (4, "data.a"),
+        (4, "data.b"),
+        (5, "stringData"),
+    ]
+
+
+def test_a_key_that_is_missing_counts_in_a_valid_file_and_not_in_an_invalid_one(tmp_path: Path) -> None:
+    write(tmp_path / "a.yaml", connection("a", auth={"bearer": {"secretKeyRef": {"name": "token", "key": "value"}}}))
+    write(tmp_path / "s.yaml", secret("token", value="s3cret"))
+    folder = Folder(tmp_path)
+    assert len(folder.read().desired.mounts) == 1
+
+    (tmp_path / "s.yaml").write_text("kind: Secret")
+    assert len(folder.read().desired.mounts) == 1
+
+    write(tmp_path / "s.yaml", secret("token", other="s3cret"))
+    desired = folder.read().desired
+    assert (desired.mounts, [each.reason for each in desired.rejected]) == ((), ["KeyNotFound"])

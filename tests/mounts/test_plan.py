@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_connections.mounts.plan import Action, Add, Keep, Plan, Reject, Replace, Retire, plan
+from mcp_connections.mounts.plan import Action, Add, Disabled, Keep, Plan, Reject, Replace, Retire, plan
 from mcp_connections.mounts.report import MountReport, RegistryReport
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, HttpServer, MountSpec, Rejection
 
@@ -116,6 +116,22 @@ VERSIONS = st.tuples(st.sampled_from(["f1", "f2"]), st.sampled_from(["u", "v"]))
 TABLES = st.dictionaries(NAMES, VERSIONS)
 
 
+def test_a_disabled_connection_without_a_mount_is_told() -> None:
+    outcome = plan(DesiredMounts(disabled=(key("off"),)), None)
+
+    assert kinds(outcome) == [(Disabled, "off")]
+    assert outcome.actions[0].reason == "The connection is disabled (spec.enabled is false)."
+
+
+def test_known_disabled_connections_are_a_noop_and_new_ones_are_not() -> None:
+    desired = DesiredMounts(disabled=(key("off"),))
+
+    assert plan(desired, report(disabled=(key("off"),))).is_noop
+    assert not plan(desired, report(disabled=())).is_noop
+    assert not plan(DesiredMounts(), report(disabled=(key("off"),))).is_noop
+    assert plan(desired, report(disabled=None)).is_noop, "an older proxy does not tell"
+
+
 @given(wanted=TABLES, present=TABLES, off=st.sets(NAMES))
 @settings(max_examples=150, deadline=None)
 def test_carrying_out_a_plan_gives_what_was_desired(
@@ -139,4 +155,4 @@ def test_carrying_out_a_plan_gives_what_was_desired(
     assert table == {name: version for name, version in wanted.items() if name not in off}
     again = plan(desired, report(*(mounted(name, *version) for name, version in table.items())))
     assert again.is_noop
-    assert all(isinstance(action, Keep) for action in again.actions)
+    assert all(isinstance(action, Keep | Disabled) for action in again.actions)

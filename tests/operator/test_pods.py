@@ -162,8 +162,8 @@ async def test_one_pod_that_does_not_answer_keeps_no_other_waiting(port: AdminPo
 @pytest.mark.parametrize(
     ("fault", "token", "error"),
     [
-        (None, "another-token", "HTTP 401 no such token"),
-        (web.Response(status=500, text="broken"), TOKEN, "HTTP 500 broken"),
+        (None, "another-token", "HTTP 401: no such token"),
+        (web.Response(status=500, text="broken"), TOKEN, "HTTP 500: broken"),
         (web.Response(status=302, headers={"Location": "http://elsewhere.example/"}), TOKEN, "HTTP 302"),
         (web.Response(text="<html>"), TOKEN, "not a RegistryReport"),
     ],

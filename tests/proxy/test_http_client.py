@@ -196,6 +196,7 @@ async def test_a_broken_answer_is_a_fault_of_a_request_that_may_have_run(
         with pytest.raises(HttpFault, match=says) as fault:
             await client.request(GET)
         assert fault.value.executed
+        assert fault.value.advice, "what to do next"
         await eventually(lambda: server.open == 0)
         server.script = always(OK)
         assert (await client.request(GET)).body == b"ok"
@@ -214,12 +215,16 @@ async def test_a_reset_connection_is_a_fault() -> None:
         assert fault.value.executed
 
 
-async def test_a_refused_connection_is_a_fault_of_a_request_that_did_not_run() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_refused_connection_is_a_fault_of_a_request_that_did_not_run(host: str) -> None:
     with free_socket() as nobody:
-        client = HttpClient(f"http://127.0.0.1:{nobody.getsockname()[1]}/", tls=None, connect_timeout=5)
-        with pytest.raises(HttpFault, match=r"cannot connect to 127\.0\.0\.1") as fault:
+        where = f"{host}:{nobody.getsockname()[1]}"
+        client = HttpClient(f"http://{where}/", tls=None, connect_timeout=5)
+        with pytest.raises(HttpFault, match="cannot connect") as fault:
             await client.request(GET)
         assert not fault.value.executed
+        assert str(fault.value) == f"cannot connect to {where}: Connection refused"
+        assert fault.value.advice == "check that it is up and listens at this address"
 
 
 async def test_a_name_that_does_not_exist_is_a_fault() -> None:
@@ -227,6 +232,7 @@ async def test_a_name_that_does_not_exist_is_a_fault() -> None:
     with pytest.raises(HttpFault, match=r"no-such-host\.invalid:80") as fault:
         await client.request(GET)
     assert not fault.value.executed
+    assert fault.value.advice == "check the host name in the URL"
 
 
 async def test_connecting_takes_no_longer_than_allowed() -> None:
@@ -240,6 +246,7 @@ async def test_connecting_takes_no_longer_than_allowed() -> None:
         with pytest.raises(HttpFault, match=r"no connection to .* within 0\.2 s") as fault:
             await client.request(GET)
         assert not fault.value.executed
+        assert "raise policy.timeouts.connect" in fault.value.advice
 
 
 @pytest.mark.parametrize(
@@ -253,8 +260,9 @@ async def test_connecting_takes_no_longer_than_allowed() -> None:
 async def test_a_body_over_the_limit_is_refused(head: bytes) -> None:
     payload = gzip.compress(b"x" * 5000) if b"gzip" in head else b"x" * 5000
     async with talking_to(once(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n", payload), body_limit=4000) as (client, server):
-        with pytest.raises(BodyTooLarge, match="4000 bytes"):
+        with pytest.raises(BodyTooLarge, match="4000 bytes") as fault:
             await client.request(GET)
+        assert fault.value.advised.endswith("4000 bytes; ask the backend for less")
         await eventually(lambda: server.open == 0)
     async with talking_to(once(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n", payload), body_limit=5000) as (client, _):
         assert (await client.request(GET)).body == b"x" * 5000
@@ -619,7 +627,7 @@ async def test_a_server_of_the_given_authority_is_trusted(certificates: Path, ho
 async def test_a_server_of_another_authority_is_not_trusted(certificates: Path) -> None:
     async with tls_server(certificates) as server:
         client = client_for(f"https://localhost:{server.port}/", None)
-        with pytest.raises(HttpFault, match=f"TLS with localhost:{server.port} failed") as fault:
+        with pytest.raises(HttpFault, match=f"localhost:{server.port}: its TLS certificate is not trusted") as fault:
             await client.request(GET)
         assert not fault.value.executed
         client.close()

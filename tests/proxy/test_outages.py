@@ -169,7 +169,8 @@ async def test_a_connection_that_was_never_up_is_named_with_the_cause(
         assert error["code"] == -32603
         assert error["data"] == {"connection": "team/dead", "reason": "Unreachable"}
         assert "connection team/dead is unavailable (Unreachable)" in error["message"]
-        assert f"cannot connect to 127.0.0.1:{port}" in error["message"]
+        cause = f"cannot connect to 127.0.0.1:{port}: Connection refused"
+        assert f"{cause}; check that it is up and listens at this address" in error["message"]
         prompt = (await client.request("prompts/get", {"name": "dead_x"})).error
         assert prompt["data"] == {"connection": "team/dead", "reason": "Unreachable"}
         assert (await client.call("good_bump")).text == "1"

@@ -147,3 +147,8 @@ async def test_a_port_that_is_taken_is_named() -> None:
         with pytest.raises(PortError, match=rf"cannot listen at 127\.0\.0\.1:{port}: .*; choose another --port"):
             bind("127.0.0.1", port, "--port")
     bind("127.0.0.1", port, "--port").close()
+
+
+def test_an_address_of_another_machine_is_named_with_the_option_that_gave_it() -> None:
+    with pytest.raises(PortError, match=r"cannot listen at 192\.0\.2\.1:0: .*; give --host an address of this machine"):
+        bind("192.0.2.1", 0, "--port")

@@ -84,13 +84,13 @@ async def test_the_registry_report_has_its_documented_shape(proxy: RunningProxy,
     backend.add_item("tools", {"name": "broken"})
     await proxy.apply(http("gone", backend.url))
     rejection = Rejection(connection=key("bad"), reason="InvalidSpec", message="spec.transport is missing")
-    await proxy.apply(http("one", backend.url), rejected=(rejection,))
+    await proxy.apply(http("one", backend.url), rejected=(rejection,), disabled=(key("off"),))
     client = await proxy.client()
     await client.call("one_bump")
 
     report = proxy.registry.report()
     wire: dict[str, Any] = report.model_dump(mode="json", by_alias=True)
-    assert set(wire) == {"instance", "ready", "separator", "mounts", "retired", "rejected"}
+    assert set(wire) == {"instance", "ready", "separator", "mounts", "retired", "rejected", "disabled"}
     assert wire["instance"] == proxy.registry.instance
     assert wire["ready"] is True
     assert wire["separator"] == "_"
@@ -114,6 +114,7 @@ async def test_the_registry_report_has_its_documented_shape(proxy: RunningProxy,
     (retired,) = wire["retired"]
     assert set(retired) == RETIRED
     assert [set(each) for each in wire["rejected"]] == [REJECTED]
+    assert wire["disabled"] == [key("off").model_dump(mode="json", by_alias=True)]
     assert RegistryReport.model_validate(wire) == report
 
 

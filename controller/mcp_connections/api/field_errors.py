@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
@@ -31,6 +31,23 @@ def field_errors(model: type[BaseModel], error: ValidationError) -> list[FieldEr
         else:
             found.append(FieldError(path, _message(model, detail)))
     return found
+
+
+def shape_errors(model: type[BaseModel], data: object, path: str = "") -> Iterator[FieldError]:
+    """What rules say of which members are there, anywhere within ``data``. Validation comes to the rules of an object
+    only once its members are right, and so would tell of one fault after the other."""
+    if isinstance(data, Mapping):
+        members = _members(model)
+        misspelled = not data.keys() <= members.keys()
+        for rule in getattr(model, "rules", ()):
+            if rule.shape is not None and not rule.shape(data, misspelled):
+                yield FieldError(join(path, rule.field), rule.message)
+        for name, annotation in members.items():
+            if (inner := _model_in(annotation)) is not None:
+                yield from shape_errors(inner, data.get(name), join(path, name))
+    elif isinstance(data, list | tuple):
+        for place, item in enumerate(data):
+            yield from shape_errors(model, item, join(path, f"[{place}]"))
 
 
 def type_name(value: object) -> str:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from mcp_connections.api.connection import McpConnection
 from mcp_connections.api.connection_status import McpConnectionStatus
 from mcp_connections.api.field_errors import FieldError as FieldError
-from mcp_connections.api.field_errors import field_errors, type_name
+from mcp_connections.api.field_errors import field_errors, shape_errors, type_name
 from mcp_connections.api.meta import API_VERSION
 from mcp_connections.api.proxy import McpProxy, McpProxyStatus
 
@@ -76,7 +76,9 @@ def _parse(model: type[ResourceT], obj: Mapping[str, Any], strict: bool) -> tupl
     try:
         return model.model_validate(data, extra="forbid" if strict else "ignore", by_alias=True, by_name=False), status
     except ValidationError as error:
-        raise InvalidManifest(field_errors(model, error)) from None
+        found = field_errors(model, error)
+        found += [each for each in shape_errors(model, data) if each not in found]
+        raise InvalidManifest(found) from None
 
 
 def _status(model: type[StatusT], status: object) -> StatusT:

@@ -51,21 +51,17 @@ class JwtAuth(ApiModel):
 
 
 class ClientAuth(ApiModel):
-    """How clients authenticate to the endpoint. At most one method is set."""
+    """How clients authenticate to the endpoint. Exactly one method is set: an empty object is refused, as it leaves the
+    endpoint open although somebody began to say who may use it."""
 
     none: NoAuth | None = None
-    """Clients are not authenticated. This is the default; ``{}`` says it in so many words."""
+    """Clients are not authenticated. So it is without ``auth``, too; ``{}`` here says that it is meant so."""
     bearer_token_ref: SecretKeyRef | None = None
     """The key of a Secret that holds the one token every client presents."""
     jwt: JwtAuth | None = None
     """Clients present a JSON Web Token."""
 
-    @property
-    def is_unset(self) -> bool:
-        """Nothing says who may use the endpoint."""
-        return self.none is None and self.bearer_token_ref is None and self.jwt is None
-
-    rules: ClassVar[tuple[Rule, ...]] = (one_of("none", "bearerTokenRef", "jwt", at_least=0),)
+    rules: ClassVar[tuple[Rule, ...]] = (one_of("none", "bearerTokenRef", "jwt"),)
 
 
 class ServiceSpec(ApiModel):
@@ -142,8 +138,8 @@ class McpProxySpec(ApiModel):
     start_policy: StartPolicy = "Lenient"
     """Lenient: ready once every connection's first attempt has ended, well or badly. Strict: not ready unless every
     connection is."""
-    auth: ClientAuth = ClientAuth()
-    """How clients authenticate to the endpoint."""
+    auth: ClientAuth | None = None
+    """How clients authenticate to the endpoint. Default: they are not authenticated."""
     allowed_hosts: Annotated[
         tuple[
             Annotated[

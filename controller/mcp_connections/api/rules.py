@@ -30,6 +30,9 @@ class Rule:
     message: str
     holds: Callable[[Any], bool]
     field: str = ""
+    shape: Callable[[Mapping[str, Any], bool], bool] | None = None
+    """The same on the object as JSON, for a rule that asks only which members are there: it can be told of an object
+    whose members have faults of their own. The second argument: another member may be meant by a misspelled one."""
 
     def as_validation(self) -> dict[str, str]:
         """The entry of ``x-kubernetes-validations``."""
@@ -97,8 +100,13 @@ def one_of(*fields: str, at_least: int = 1) -> Rule:
         found = sum(getattr(model, aliases[field]) is not None for field in fields)
         return at_least <= found <= 1
 
+    def shape(data: Mapping[str, Any], misspelled: bool) -> bool:
+        least = 0 if misspelled else at_least
+        return least <= sum(data.get(field) is not None for field in fields) <= 1
+
     return Rule(
         cel=f"[{present}].filter(present, present).size() {comparison} 1",
         message=f"must have {count} one of {names}",
         holds=holds,
+        shape=shape,
     )

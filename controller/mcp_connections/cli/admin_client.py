@@ -10,6 +10,7 @@ from aiohttp import ClientConnectorError
 from mcp_connections.cli.failure import CommandError, InputError
 from mcp_connections.mounts.report import RegistryReport
 from mcp_connections.operator.admin_client import AdminAddress, AdminClient, AdminError
+from mcp_connections.proxy.channels.os_faults import cause_of
 
 
 def read_token(path: Path | None) -> str | None:
@@ -36,19 +37,25 @@ async def fetch_report(url: str, token: str | None) -> RegistryReport:
         async with AdminClient() as client:
             return await client.report(address, token or "")
     except AdminError as error:
-        raise CommandError(f"{error}. {_advice(error, token)}") from error
+        raise CommandError(_told(error, address, token)) from error
 
 
-def _advice(error: AdminError, token: str | None) -> str:
+def _told(error: AdminError, address: AdminAddress, token: str | None) -> str:
+    """What went wrong and what to do, each once: a proxy that refuses gives advice of its own."""
     if isinstance(error.__cause__, ClientConnectorError):
-        return "Start serve with --admin-port, and give the URL that it prints as admin."
-    if "HTTP 401" in str(error):
         return (
-            "The token in the --token-file is not that of serve's --admin-token-file."
-            if token
-            else "Give the file that holds its token: --token-file FILE."
+            f"{address.mounts_url}: cannot connect to {error.__cause__.host}:{error.__cause__.port}: "
+            f"{cause_of(error.__cause__.os_error)}. Start serve with --admin-port, and give the URL that it prints as "
+            "admin."
         )
-    return "Check that the URL is that of an admin port and the token the right one."
+    if error.status == 401:
+        refused = f"{address.mounts_url} answers HTTP 401."
+        if token:
+            return f"{refused} The token in the --token-file is not that of serve's --admin-token-file."
+        return f"{refused} Give the file that holds its token: --token-file FILE."
+    if error.status == 403:
+        return str(error)
+    return f"{str(error).rstrip('.')}. Check that the URL is that of an admin port."
 
 
 def admin_address(url: str) -> AdminAddress:

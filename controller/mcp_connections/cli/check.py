@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 import typer
 
 from mcp_connections import __version__
 from mcp_connections.cli.failure import CommandError, InputError
+from mcp_connections.cli.one_line import printable
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -25,6 +28,10 @@ MAX_PAGES: Final = 1000
 SESSION: Final = "Mcp-Session-Id"
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of one answer."""
+MAX_REFUSAL: Final = 4096
+"""Bytes of a refusal that are looked at."""
+MAX_REASON: Final = 200
+"""Characters of it that are told."""
 
 
 def check(
@@ -37,10 +44,19 @@ def check(
     """Initialise a session with an endpoint and list its tools."""
     from mcp_connections.cli.admin_client import read_token
 
-    if not url.startswith(("http://", "https://")):
-        raise InputError(f"{url!r} is not a URL. Give one such as http://127.0.0.1:8000/mcp.")
+    given, url = url, url if "://" in url else f"http://{url}"
+    if not url.startswith(("http://", "https://")) or not _has_host(url):
+        raise InputError(f"{given!r} is not a URL. Give one such as http://127.0.0.1:8000/mcp.")
     name, tools = asyncio.run(_check(url, read_token(token_file), wait))
     typer.echo(f"{url} is {name}, with {tools} tool{'' if tools == 1 else 's'}.")
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 async def _check(url: str, token: str | None, wait: float) -> tuple[str, int]:
@@ -61,10 +77,18 @@ async def _ask(url: str, token: str | None) -> tuple[str, int]:
     """Name of the server and number of its tools. Raises CommandError, and _NotYet where trying again may help."""
     import aiohttp
 
+    from mcp_connections.proxy.channels.os_faults import cause_of
+
     async with aiohttp.ClientSession() as http:
         endpoint = _Endpoint(http, url, token)
         try:
             return await endpoint.hello(), await endpoint.tools()
+        except aiohttp.ClientConnectorCertificateError as error:
+            cause = cause_of(error.certificate_error) if isinstance(error.certificate_error, OSError) else str(error)
+            raise CommandError(f"{url}: {cause}. Check the host name in the URL.") from error
+        except aiohttp.ClientConnectorError as error:
+            cause = cause_of(error.os_error)
+            raise _NotYet(f"cannot connect to {error.host}:{error.port}: {cause}") from error
         except aiohttp.ClientError as error:
             raise _NotYet(str(error)) from error
         except (KeyError, TypeError, ValueError) as error:
@@ -81,6 +105,7 @@ class _Endpoint:
         self._http = http
         self._url = url
         self._headers = {"Accept": "application/json, text/event-stream"}
+        self._has_token = token is not None
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
 
@@ -119,7 +144,8 @@ class _Endpoint:
         async with self._http.post(
             self._url, json={"jsonrpc": "2.0", **message}, headers=self._headers, allow_redirects=False
         ) as response:
-            self._check_status(response.status)
+            if response.status not in (200, 202):
+                self._refuse(response.status, await response.content.read(MAX_REFUSAL))
             if session := response.headers.get(SESSION):
                 self._headers[SESSION] = session
             if response.status == 202:
@@ -131,13 +157,35 @@ class _Endpoint:
                     raise CommandError(f"{self._url} answers with more than {MAX_ANSWER} bytes. Check the URL.")
             return _answer(bytes(body)) if response.content_type == "text/event-stream" else json.loads(body)
 
-    def _check_status(self, status: int) -> None:
+    def _refuse(self, status: int, body: bytes) -> NoReturn:
+        answers = f"{self._url} answers HTTP {status}"
+        if status in (401, 403) and not self._has_token:
+            raise CommandError(f"{answers}: give the token of a client with --token-file.")
         if status in (401, 403):
-            raise CommandError(f"{self._url} answers HTTP {status}: give the token of a client with --token-file.")
+            what = "the token in --token-file is not accepted" if status == 401 else "the token may not do this"
+            said = f": {reason}" if (reason := _reason(body)) else ""
+            raise CommandError(f"{answers}: {what}{said}. Give the token of a client of this endpoint.")
         if status >= 500 or status == 429:
             raise _NotYet(f"it answers HTTP {status}")
-        if status not in (200, 202):
-            raise CommandError(f"{self._url} answers HTTP {status}. Check the URL: the path of a proxy is /mcp.")
+        if status == 405:
+            raise CommandError(
+                f"{answers} to POST. It may be an endpoint of the older transport HTTP+SSE, which check does not speak;"
+                " else check the URL: the path of a proxy is /mcp."
+            )
+        raise CommandError(f"{answers}. Check the URL: the path of a proxy is /mcp.")
+
+
+def _reason(body: bytes) -> str:
+    """Why a request was refused, in the server's words: of an error of JSON-RPC, OAuth or other JSON, else the text."""
+    text = body.decode(errors="replace")
+    with contextlib.suppress(ValueError, RecursionError):
+        data = json.loads(text)
+        error = data.get("error") if isinstance(data, dict) else None
+        holder = error if isinstance(error, dict) else data if isinstance(data, dict) else {}
+        found = [holder.get(key) for key in ("message", "error_description", "detail", "error")]
+        text = next((each for each in found if isinstance(each, str)), "")
+    line = " ".join(text.split())
+    return "" if line.startswith("<") else textwrap.shorten(printable(line), MAX_REASON, placeholder=" …").rstrip(".")
 
 
 def _answer(stream: bytes) -> Any:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mcp_connections.mounts.plan import Action
     from mcp_connections.mounts.report import RegistryReport
 
-LEFT_OUT = "These files are left out of the plan; a proxy that runs keeps what they last held while they were valid."
+LEFT_OUT = "These files are left out of the plan."
+HELD = "These files are invalid; a proxy that serves the folder keeps what they last held while they were valid."
 NO_START = "One of them may hide the McpProxy, which says who may use the endpoint: serve does not start with it."
 
 
@@ -36,6 +37,7 @@ def plan(
     """
     from mcp_connections.cli.manifests import Overrides, checked_folder, checked_separator, desired
     from mcp_connections.cli.tables import show
+    from mcp_connections.folder.held import steps_with_held
     from mcp_connections.folder.reader import Folder
     from mcp_connections.mounts.plan import Reject
     from mcp_connections.mounts.plan import plan as compare
@@ -51,29 +53,40 @@ def plan(
         wanted = desired(state, overrides)
     except SourceError as error:
         raise InputError("\n".join([*map(str, state.errors), str(error)])) from error
-    steps = compare(wanted, None if against is None else _fetch(against, token_file))
-    for change in steps.settings:
-        typer.echo(change)
-    if steps.actions:
+    observed = None if against is None else _fetch(against, token_file)
+    steps = compare(wanted, observed)
+    actions = steps.actions if observed is None else steps_with_held(steps, state.invalid, observed)
+    if not state.proxy_errors:  # otherwise the settings are those of a file that is invalid now
+        for change in steps.settings:
+            typer.echo(change)
+    if actions:
         show(
             ("action", "connection", "prefix", "reason"),
-            [(type(step).__name__.lower(), step.connection, _prefix(step), step.reason) for step in steps.actions],
+            [(_name(step), step.connection, _prefix(step), step.reason) for step in actions],
         )
     elif not state.errors:
         typer.echo(f"No connections in {folder}, and none mounted.")
     if state.errors:
-        raise InputError("\n".join([*map(str, state.errors), LEFT_OUT, *([NO_START] if state.proxy_errors else [])]))
+        note = LEFT_OUT if observed is None else HELD
+        raise InputError("\n".join([*map(str, state.errors), note, *([NO_START] if state.proxy_errors else [])]))
     if steps.of(Reject):
         raise typer.Exit(BAD_INPUT)
 
 
+def _name(step: Action) -> str:
+    from mcp_connections.folder.held import Held
+
+    return "keep" if isinstance(step, Held) else type(step).__name__.lower()
+
+
 def _prefix(step: Action) -> str:
+    from mcp_connections.folder.held import Held, Unclear
     from mcp_connections.mounts.plan import Add, Keep, Replace, Retire
 
     match step:
         case Add() | Keep() | Replace():
             return step.spec.prefix
-        case Retire():
+        case Retire() | Held() | Unclear():
             return step.observed.prefix
     return ""
 

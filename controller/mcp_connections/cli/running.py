@@ -34,9 +34,11 @@ class Ports:
     allow_unauthenticated: bool = False
 
     def __post_init__(self) -> None:
-        """Raises InputError where a token would guard nothing."""
+        """Raises InputError where a token would guard nothing, or one port is to be two."""
         if self.admin_token_file is not None and self.admin_port is None:
             raise InputError("--admin-token-file belongs to --admin-port: give the port as well, 0 for any free one.")
+        if self.admin_port == self.port != 0:
+            raise InputError(f"--port and --admin-port are both {self.port}. Give one of them another port.")
 
     def check_exposure(self, access: Access) -> None:
         """Raises SourceError where strangers could use the endpoint and nobody said that they may."""
@@ -60,18 +62,18 @@ async def open_ports(
         async with contextlib.AsyncExitStack() as stack:
             listener = bind(ports.host, ports.port, "--port")
             await stack.enter_async_context(process.serve(listener, drain_seconds=drain_seconds))
-            say(f"endpoint  {shown_url(ports.host, listener.getsockname()[1])}/mcp")
+            served = [f"endpoint  {shown_url(ports.host, listener.getsockname()[1])}/mcp"]
             if ports.admin_port is not None:
-                await stack.enter_async_context(_admin(process, control, ports, token, say))
+                served.append(await stack.enter_async_context(_admin(process, control, ports, token)))
+            for line in served:  # only now, as without its admin port the process does not serve
+                say(line)
             yield
     except PortError as error:
         raise CommandError(f"{error}.") from error
 
 
 @contextlib.asynccontextmanager
-async def _admin(
-    process: ProxyProcess, control: AdminControl, ports: Ports, token: str | None, say: Say
-) -> AsyncIterator[None]:
+async def _admin(process: ProxyProcess, control: AdminControl, ports: Ports, token: str | None) -> AsyncIterator[str]:
     # FastMCP takes half a second to import: only a process with an admin port pays for it.
     from mcp_connections.proxy.admin.app import admin_app
     from mcp_connections.proxy.admin.server import admin_server
@@ -79,8 +81,7 @@ async def _admin(
     app = admin_app(control, process.metrics, token)
     async with admin_server(app, host=ports.host, port=ports.admin_port or 0, token=token) as port:
         guard = "bearer token" if token else "no token, this machine only"
-        say(f"admin     {shown_url(ports.host, port)}/admin/mcp  ({guard})")
-        yield
+        yield f"admin     {shown_url(ports.host, port)}/admin/mcp  ({guard})"
 
 
 class Reporter:

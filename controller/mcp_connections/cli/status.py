@@ -37,6 +37,7 @@ def status(
 
 def _show_proxy(url: str, token_file: Path | None) -> None:
     from mcp_connections.cli.admin_client import fetch_report, read_token
+    from mcp_connections.cli.brief import brief
     from mcp_connections.cli.tables import age, show
 
     report = asyncio.run(fetch_report(url, read_token(token_file)))
@@ -50,11 +51,13 @@ def _show_proxy(url: str, token_file: Path | None) -> None:
             mount.ready,
             mount.reason,
             age(mount.since, now),
-            "" if mount.ready else mount.message,
+            "" if mount.ready else brief(mount.message),
         )
         for mount in report.mounts
     ]
-    rows += [(one.connection, "", "", "", False, one.reason, "", one.message) for one in report.rejected]
+    rows += [(one.connection, "", "", "", False, one.reason, "", brief(one.message)) for one in report.rejected]
+    message = "spec.enabled is false. Set it to true to have the connection back."
+    rows += [(one, "", "", "", False, "Disabled", "", message) for one in report.disabled or ()]
     if not rows:
         typer.echo("Nothing is mounted.")
         return
@@ -120,6 +123,8 @@ def _proxy_row(proxy: dict[str, Any], now: datetime) -> tuple[object, ...]:
 
 
 def _connection_row(connection: dict[str, Any], now: datetime) -> tuple[object, ...]:
+    from mcp_connections.cli.brief import brief
+
     status = connection.get("status") or {}
     mount = status.get("mount") or {}
     ready = _condition(status, "Ready")
@@ -131,7 +136,7 @@ def _connection_row(connection: dict[str, Any], now: datetime) -> tuple[object, 
         ready.get("status", "Unknown"),
         ready.get("reason"),
         _age(connection, now),
-        "" if ready.get("status") == "True" else ready.get("message"),
+        "" if ready.get("status") == "True" else brief(ready.get("message", "")),
     )
 
 

@@ -15,7 +15,7 @@ UNLIMITED = 10_000
 """Columns of a table that goes to a program."""
 
 _STYLES = {"True": "green", "False": "red", "Unknown": "yellow", "add": "green", "replace": "yellow", "retire": "red"}
-_STYLES |= {"reject": "bold red", "keep": "dim"}
+_STYLES |= {"reject": "bold red", "keep": "dim", "disabled": "dim", "unclear": "yellow"}
 
 
 def console() -> Console:

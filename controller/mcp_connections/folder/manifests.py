@@ -84,6 +84,28 @@ def read_manifests(documents: list[Document]) -> FileContent:
     return FileContent(manifests=tuple(manifests.values()), notes=tuple(notes))
 
 
+def declared_connections(documents: list[Document]) -> frozenset[tuple[str, str]] | None:
+    """Namespace and name of the connections that a file is meant to declare, whatever else is wrong with it. None
+    where there may be others: a document that does not say what it is, or which one."""
+    declared: set[tuple[str, str]] = set()
+    for document in _items(documents):
+        data = document.data if isinstance(document.data, dict) else {}
+        kind, meta = data.get("kind"), data.get("metadata")
+        if kind == "McpConnection" and isinstance(meta, dict):
+            namespace, name = meta.get("namespace") or "default", meta.get("name")
+            if not isinstance(namespace, str) or not isinstance(name, str):
+                return None
+            declared.add((namespace, name))
+        elif not isinstance(kind, str) or kind in _LISTS or kind == "McpConnection" or _is_misspelled(data):
+            return None
+    return frozenset(declared)
+
+
+def _is_misspelled(data: dict[str, Any]) -> bool:
+    group = data.get("apiVersion")
+    return data["kind"] not in _READERS and isinstance(group, str) and group.partition("/")[0] == GROUP
+
+
 def may_declare_proxy(content: bytes) -> bool:
     """Whether a file that cannot be read as manifests may be meant to declare an McpProxy, by its text alone. It errs
     on the side of yes: an McpProxy says who may use the endpoint, and one that is overlooked leaves it open."""
@@ -131,49 +153,60 @@ def _parsed(document: Document, parse: Callable[[dict[str, Any]], Any]) -> Any:
 
 
 def _secret(document: Document) -> Manifest:
-    values = {key: _decoded(document, f"data.{key}", value) for key, value in _strings(document, "data")}
-    values |= {key: value.encode() for key, value in _strings(document, "stringData")}
-    return _data_object(document, values)
+    return _data_object(document, encoded="data", plain="stringData")
 
 
 def _config_map(document: Document) -> Manifest:
-    values = {key: value.encode() for key, value in _strings(document, "data")}
-    values |= {key: _decoded(document, f"binaryData.{key}", value) for key, value in _strings(document, "binaryData")}
-    return _data_object(document, values)
+    return _data_object(document, encoded="binaryData", plain="data")
 
 
-def _data_object(document: Document, values: dict[str, bytes]) -> Manifest:
+def _data_object(document: Document, *, encoded: str, plain: str) -> Manifest:
+    """Raises an ExceptionGroup of Faults, all there are."""
     kind, meta = document.data["kind"], document.data.get("metadata")
+    faults: list[Fault] = []
+    values: dict[str, bytes] = {}
     if document.data.get("apiVersion") != "v1":
-        raise document.fault("apiVersion", f"must be v1 for a {kind}")
+        faults.append(document.fault("apiVersion", f"must be v1 for a {kind}"))
     if not isinstance(meta, dict):
-        raise document.fault("metadata", "must be an object with a name")
+        faults.append(document.fault("metadata", "must be an object with a name"))
+        meta = {"name": "unknown"}
     name, namespace = meta.get("name"), meta.get("namespace") or "default"
     if not isinstance(name, str) or not name:
-        raise document.fault("metadata.name", "must be set to a string")
+        faults.append(document.fault("metadata.name", "must be set to a string"))
     if not isinstance(namespace, str):
-        raise document.fault("metadata.namespace", "must be a string (put it in quotes)")
-    return _manifest(document, (kind, namespace, name), DataObject(values))
+        faults.append(document.fault("metadata.namespace", "must be a string (put it in quotes)"))
+    for member in (encoded, plain):  # in a Secret, what is in both is that of stringData
+        for key, value in _entries(document, member, faults):
+            decoded = _decoded(value) if member == encoded else value.encode()
+            if decoded is None:
+                message = "must be base64. Plain text goes into stringData of a Secret, or data of a ConfigMap."
+                faults.append(document.fault(f"{member}.{key}", message))
+            else:
+                values[key] = decoded
+    if faults:
+        raise ExceptionGroup("invalid manifest", faults)
+    return _manifest(document, (kind, str(namespace), str(name)), DataObject(values))
 
 
-def _strings(document: Document, member: str) -> Iterator[tuple[str, str]]:
+def _entries(document: Document, member: str, faults: list[Fault]) -> Iterator[tuple[str, str]]:
+    """The strings of an object; what is none is added to ``faults``."""
     values = document.data.get(member)
-    if values is None:
+    if values is not None and not isinstance(values, dict):
+        faults.append(document.fault(member, "must be an object of strings"))
         return
-    if not isinstance(values, dict):
-        raise document.fault(member, "must be an object of strings")
-    for key, value in values.items():
-        if not isinstance(value, str):
-            raise document.fault(f"{member}.{key}", "must be a string (put it in quotes)")
-        yield key, value
+    for key, value in (values or {}).items():
+        if isinstance(value, str):
+            yield key, value
+        else:
+            faults.append(document.fault(f"{member}.{key}", "must be a string (put it in quotes)"))
 
 
-def _decoded(document: Document, field: str, value: str) -> bytes:
+def _decoded(value: str) -> bytes | None:
+    """The bytes behind base64; None where it is none."""
     try:
         return base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
-        message = "must be base64. Plain text goes into stringData of a Secret, or data of a ConfigMap."
-        raise document.fault(field, message) from None
+        return None
 
 
 def _manifest(document: Document, identity: ObjectId, resource: Resource) -> Manifest:

@@ -20,6 +20,7 @@ from mcp_connections.folder.manifests import (
     FileContent,
     Manifest,
     ObjectId,
+    declared_connections,
     describe,
     may_declare_proxy,
     read_manifests,
@@ -35,6 +36,15 @@ Signature = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
+class InvalidFile:
+    """A file that cannot be used as it is: what it last held while it was valid stays in force."""
+
+    file: str
+    connections: frozenset[tuple[str, str]] | None
+    """Namespace and name of those that it declares now. None where that cannot be told."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FolderState:
     """What a folder holds at one moment."""
 
@@ -46,6 +56,8 @@ class FolderState:
     """Faults of the files as they are now; the resources above are then those of the last good state."""
     proxy_errors: tuple[FileError, ...] = ()
     """Those of the errors that may hide an McpProxy, and with it who may use the endpoint."""
+    invalid: tuple[InvalidFile, ...] = ()
+    """The files with faults, and the directory if it cannot be listed."""
     notes: tuple[str, ...] = ()
     """What was left out on purpose."""
 
@@ -64,6 +76,8 @@ class _File:
     errors: tuple[FileError, ...] = ()
     may_hide_proxy: bool = False
     """It is invalid, and an McpProxy is in it or cannot be ruled out."""
+    declared: frozenset[tuple[str, str]] | None = None
+    """The connections that it names as it is now, where it is invalid and they are known."""
 
 
 class Folder:
@@ -118,15 +132,18 @@ class Folder:
             content = _content(path)
         except Fault as fault:
             file.digest, file.errors, file.may_hide_proxy = None, (fault.within(str(path)),), True
+            file.declared = None
             return True
         if content is None:
             return False
         digest = hashlib.sha256(content).digest()
         if digest == file.digest:
             return True
-        file.digest = digest
+        file.digest, file.declared = digest, None
         try:
-            file.good = read_manifests(read_documents(content, is_json=path.suffix == ".json"))
+            documents = read_documents(content, is_json=path.suffix == ".json")
+            file.declared = declared_connections(documents)
+            file.good = read_manifests(documents)
             file.errors = ()
         except Fault as fault:
             file.errors = (fault.within(str(path)),)
@@ -163,6 +180,14 @@ class Folder:
             secret_data={key: each.data for key, each in resources.items() if isinstance(each, DataObject)},
             errors=tuple(found),
             proxy_errors=proxy_errors,
+            invalid=(
+                *(InvalidFile(file=fault.file, connections=None) for fault in hidden),
+                *(
+                    InvalidFile(file=str(path), connections=file.declared)
+                    for path, file in self._files.items()
+                    if file.errors
+                ),
+            ),
             notes=tuple(notes),
         )
 

@@ -12,6 +12,8 @@ from mcp_connections.mounts.values import bearer_token
 def access_of(proxy: McpProxy, data: SecretData) -> Access:
     """The access settings of a proxy. Raises UnusableValue where the reference to the token does not resolve."""
     auth, hosts = proxy.spec.auth, proxy.spec.allowed_hosts
+    if auth is None:
+        return Access(allowed_hosts=hosts)
     if auth.bearer_token_ref is not None:
         named = auth.bearer_token_ref
         ref = SecretRef(namespace=proxy.metadata.namespace, name=named.name, key=named.key)
@@ -25,7 +27,7 @@ def access_of(proxy: McpProxy, data: SecretData) -> Access:
             required_scopes=auth.jwt.required_scopes,
         )
         return Access(method="jwt", jwt=jwt, allowed_hosts=hosts)
-    return Access(method="none" if auth.none is not None else "unset", allowed_hosts=hosts)
+    return Access(method="none", allowed_hosts=hosts)
 
 
 def allow_rules(connection: McpConnection) -> tuple[AllowRule, ...]:

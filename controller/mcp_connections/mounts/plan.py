@@ -8,7 +8,7 @@ cover cannot make a step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from mcp_connections.mounts.report import MountReport, RegistryReport, RetireReason
 from mcp_connections.mounts.spec import ConnectionKey, DesiredMounts, MountSpec, Rejection
@@ -60,24 +60,31 @@ class Reject(Action):
     rejection: Rejection
 
 
+@dataclass(frozen=True, kw_only=True)
+class Disabled(Action):
+    """The connection is switched off and has no mount."""
+
+
 _A = TypeVar("_A", bound=Action)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All steps: those for desired connections oldest first, then rejections, then mounts to retire."""
+    """All steps: those for desired connections oldest first, then disabled ones, rejections and mounts to retire."""
 
     actions: tuple[Action, ...]
     settings: tuple[str, ...] = ()
     """What changes for the proxy as a whole, as sentences."""
     rejections_changed: bool = False
     """The registry reports other rejections than the desired ones."""
+    disabled_changed: bool = False
+    """The registry reports other disabled connections than the desired ones."""
 
     @property
     def is_noop(self) -> bool:
         """Applying the desired mounts would change neither the registry nor anything it reports."""
         changes = any(isinstance(action, Add | Replace | Retire) for action in self.actions)
-        return not (changes or self.settings or self.rejections_changed)
+        return not (changes or self.settings or self.rejections_changed or self.disabled_changed)
 
     def of(self, kind: type[_A]) -> tuple[_A, ...]:
         """The steps of one kind, in order."""
@@ -93,17 +100,23 @@ def plan(desired: DesiredMounts, observed: RegistryReport | None) -> Plan:
     disabled = set(map(_place, desired.disabled))
     rejected = {_place(each.connection): each for each in desired.rejected}
     actions = [_mount_action(spec, mounts.pop(_place(spec.connection), None)) for spec in desired.mounts]
+    actions += [Disabled(connection=each, reason=_DISABLED) for each in desired.disabled if _place(each) not in mounts]
     actions += [
         Reject(connection=each.connection, reason=f"{each.reason}: {each.message}", rejection=each)
         for each in desired.rejected
     ]
     actions += [_retire(mount, place in disabled, rejected.get(place)) for place, mount in mounts.items()]
     reported = observed.rejected if observed else ()
+    switched_off = observed.disabled if observed else ()
     return Plan(
         actions=tuple(actions),
         settings=_setting_changes(desired, observed),
         rejections_changed=set(map(_as_line, desired.rejected)) != set(map(_as_line, reported)),
+        disabled_changed=switched_off is not None and disabled != set(map(_place, switched_off)),
     )
+
+
+_DISABLED: Final = "The connection is disabled (spec.enabled is false)."
 
 
 def _place(connection: ConnectionKey) -> tuple[str, str]:
@@ -141,7 +154,7 @@ def _difference(spec: MountSpec, mount: MountReport) -> str:
 def _retire(mount: MountReport, disabled: bool, rejection: Rejection | None) -> Retire:
     cause: RetireReason
     if disabled:
-        cause, reason = "Disabled", "The connection is disabled (spec.enabled is false)."
+        cause, reason = "Disabled", _DISABLED
     elif rejection:
         cause, reason = "Changed", f"The connection is no longer accepted ({rejection.reason})."
     else:

@@ -24,7 +24,7 @@ def proxy_accepted(proxy: McpProxy, rejection: ProxyRejection | None) -> Verdict
     if rejection:
         return Verdict("False", rejection.reason, rejection.message)
     message = "The spec is valid and its references resolve."
-    if proxy.spec.auth.is_unset:
+    if proxy.spec.auth is None:
         message += " Clients are not authenticated: set spec.auth, where none: {} says that it is meant so."
     return Verdict("True", ProxyReason.ACCEPTED, message)
 

@@ -146,3 +146,5 @@ class RegistryReport(WireModel):
     retired: tuple[RetiredMount, ...] = ()
     """The last 20 retired mounts, newest last."""
     rejected: tuple[Rejection, ...] = ()
+    disabled: tuple[ConnectionKey, ...] | None = None
+    """Connections that are switched off. None: of a version that does not tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any, NamedTuple, Self, TypeVar
 
 import aiohttp
@@ -40,7 +41,12 @@ class AdminAddress(NamedTuple):
 
 
 class AdminError(Exception):
-    """An admin port did not do what was asked. The text says which one and why."""
+    """An admin port did not do what was asked. The text says which one and why. ``status`` is that of its HTTP answer,
+    None where there was none."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def admin_address(pod: dict[str, Any]) -> AdminAddress | None:
@@ -103,8 +109,7 @@ class AdminClient:
             ) as response:
                 answer = await _read(response)
                 if response.status != 200:
-                    text = answer[:4096].decode(errors="replace").strip()
-                    raise AdminError(f"{what}: HTTP {response.status} {text}")
+                    raise AdminError(f"{what}: HTTP {response.status}: {_said(answer)}", status=response.status)
                 return answer
         except TimeoutError as error:
             raise AdminError(f"{what}: no answer within {timeout:.0f} s") from error
@@ -119,6 +124,17 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         if len(body) > MAX_BODY:
             raise AdminError(f"{response.url}: the answer is larger than {MAX_BODY} bytes")
     return bytes(body)
+
+
+def _said(answer: bytes) -> str:
+    """What an error answer says, in its words: its message and the fields that are wrong, where it is a Problem."""
+    try:
+        problem = json.loads(answer)
+        fields = [f"{one['field']}: {one['message']}" for one in problem.get("fields", ())]
+        text = "; ".join(filter(None, (problem["message"], *fields)))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        text = answer.decode(errors="replace")
+    return text[:4096].strip()
 
 
 def _decode(model: type[ModelT], body: bytes, address: AdminAddress) -> ModelT:

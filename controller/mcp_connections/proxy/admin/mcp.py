@@ -40,7 +40,7 @@ class Health(WireModel):
 class PlannedAction(WireModel):
     """What a reload would do to one connection, and why. Holds no credential, unlike the plan it is made from."""
 
-    action: Literal["keep", "add", "replace", "retire", "reject"]
+    action: Literal["keep", "add", "replace", "retire", "reject", "disabled"]
     connection: ConnectionKey
     reason: str
 
@@ -65,7 +65,7 @@ def admin_mcp_server(control: AdminControl) -> FastMCP[None]:
     async def list_mounts() -> ToolResult:
         """List every mounted connection with its state, catalogue counts, sessions and last error.
 
-        Also the connections that were rejected, and the mounts that were retired lately.
+        Also the connections that were rejected or are disabled, and the mounts that were retired lately.
         """
         return _result(control.report())
 
@@ -86,7 +86,7 @@ def admin_mcp_server(control: AdminControl) -> FastMCP[None]:
 
     @server.tool(annotations=_READS, output_schema=_schema(PlannedReload))
     async def plan() -> ToolResult:
-        """Tell what reload would do now (keep, add, replace, retire, reject) and why, without doing it."""
+        """Tell what reload would do now (keep, add, replace, retire, reject, disabled) and why, without doing it."""
         try:
             return _result(_planned_reload(await control.plan()))
         except SourceError as error:

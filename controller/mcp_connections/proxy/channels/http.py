@@ -237,7 +237,7 @@ class StreamableHttpChannel(Channel):
             raise ProtocolViolation(f"{self._backend.shown_url}: {error}") from None
         except HttpFault as fault:
             if cursor.last_id is None:
-                raise Unreachable(f"{self._backend.shown_url}: {fault}") from None
+                raise Unreachable(f"{self._backend.shown_url}: {fault.advised}") from None
         finally:
             response.release()
         return None
@@ -293,9 +293,9 @@ class StreamableHttpChannel(Channel):
         try:
             return await self._backend.client.request(data)
         except BodyTooLarge as fault:
-            raise ProtocolViolation(f"{self._backend.shown_url}: {fault}") from None
+            raise ProtocolViolation(f"{self._backend.shown_url}: {fault.advised}") from None
         except HttpFault as fault:
-            raise Unreachable(f"{self._backend.shown_url}: {fault}", executed=fault.executed) from None
+            raise Unreachable(f"{self._backend.shown_url}: {fault.advised}", executed=fault.executed) from None
 
     def _refused(self, response: HttpResponse, had_session: bool) -> None:
         """Raise what a status of 300 and above means; return where the body is a JSON-RPC answer all the same."""

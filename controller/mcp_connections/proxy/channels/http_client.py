@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
 import ssl
 import zlib
 from collections import deque
@@ -16,6 +17,8 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httptools
+
+from mcp_connections.proxy.channels.os_faults import cause_of
 
 IDLE_SECONDS: Final = 4.0
 """Idle connections are closed before common servers close theirs (uvicorn and Node: 5 s): that would lose a request."""
@@ -25,12 +28,25 @@ MAX_HEAD_BYTES: Final = 256 * 1024
 """Of a response; also what may come between two pieces of its body, or behind it."""
 
 
-class HttpFault(Exception):
-    """The exchange failed below HTTP. ``executed`` is False where no byte of the request was sent."""
+NOT_HTTP: Final = "check that the URL leads to an HTTP server, and whether it begins with http or https"
+BROKEN_OFF: Final = "look into the backend's log, and at any proxy in front of it"
+TOO_MUCH: Final = "ask the backend for less"
+ENCODED: Final = "have the backend answer without compression, or with gzip"
 
-    def __init__(self, message: str, *, executed: bool) -> None:
+
+class HttpFault(Exception):
+    """The exchange failed below HTTP. ``executed`` is False where no byte of the request was sent. ``advice`` is what
+    to do about it, to be said after the text; empty where there is nothing to do."""
+
+    def __init__(self, message: str, *, executed: bool, advice: str = "") -> None:
         super().__init__(message)
         self.executed = executed
+        self.advice = advice
+
+    @property
+    def advised(self) -> str:
+        """The text with the advice."""
+        return f"{self}; {self.advice}" if self.advice else str(self)
 
 
 class BodyTooLarge(HttpFault):
@@ -110,18 +126,19 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail(HttpFault("the answer switches to another protocol, which was not asked for", executed=True))
+            self._fail(HttpFault("the answer switches to another protocol", executed=True, advice=NOT_HTTP))
         except httptools.HttpParserError as error:
             # What a callback raises arrives as the context of a HttpParserCallbackError.
             cause = error.__context__
             self._fail(
                 cause
                 if isinstance(cause, HttpFault)
-                else HttpFault(f"the answer is not HTTP/1.1 ({error})", executed=True)
+                else HttpFault(f"the answer is not HTTP/1.1 ({error})", executed=True, advice=NOT_HTTP)
             )
         else:
             if self._without_effect > MAX_HEAD_BYTES and not self._complete:
-                self._fail(HttpFault(f"the head of the answer is larger than {MAX_HEAD_BYTES} bytes", executed=True))
+                text = f"the head of the answer is larger than {MAX_HEAD_BYTES} bytes"
+                self._fail(HttpFault(text, executed=True, advice=NOT_HTTP))
 
     def eof_received(self) -> bool:
         return False
@@ -133,7 +150,8 @@ class _Connection(asyncio.Protocol):
         if self._response is not None and self._ends_with_connection():
             self.on_message_complete()
             return
-        self._fail(HttpFault(f"the connection was closed before the answer was complete{_because(exc)}", executed=True))
+        text = f"the connection was closed before the answer was complete{_because(exc)}"
+        self._fail(HttpFault(text, executed=True, advice=BROKEN_OFF))
 
     def _ends_with_connection(self) -> bool:
         # RFC 9112 section 6.3, item 8: neither length nor chunks means the body lasts as long as the connection.
@@ -145,7 +163,7 @@ class _Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._complete:
             # In the idle pool by now: another exchange must never meet what is left of this answer.
-            raise HttpFault("the answer is followed by bytes nobody asked for", executed=True)
+            raise HttpFault("the answer is followed by bytes nobody asked for", executed=True, advice=BROKEN_OFF)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._response is not None:
@@ -169,7 +187,9 @@ class _Connection(asyncio.Protocol):
             self._decoder = _Inflate(self._client.body_limit)
         elif encoding not in (b"identity", b""):
             raise HttpFault(
-                f"the answer is encoded as {encoding.decode('latin-1')!r}, which was not offered", executed=True
+                f"the answer is encoded as {encoding.decode('latin-1')!r}, which was not offered",
+                executed=True,
+                advice=ENCODED,
             )
         if streamed and self._head is not None and not self._head.done():
             self._head.set_result(response)
@@ -188,7 +208,8 @@ class _Connection(asyncio.Protocol):
             if self._size > STREAM_BUFFER and self._transport is not None:
                 self._transport.pause_reading()
         elif self._size > self._client.body_limit:
-            raise BodyTooLarge(f"the answer is larger than {self._client.body_limit} bytes", executed=True)
+            text = f"the answer is larger than {self._client.body_limit} bytes"
+            raise BodyTooLarge(text, executed=True, advice=TOO_MUCH)
 
     def on_message_complete(self) -> None:
         response = self._response
@@ -225,7 +246,7 @@ class _Connection(asyncio.Protocol):
         """Send a whole request and return its response, complete or (event streams, ``head_only``) begun."""
         transport = self._transport
         if transport is None or transport.is_closing():
-            raise HttpFault("the connection was closed while idle", executed=False)
+            raise HttpFault("the connection was closed while idle", executed=False, advice=BROKEN_OFF)
         self._response = None
         self._headers = {}
         self._chunks = deque()
@@ -359,8 +380,10 @@ class HttpClient:
         if self._closed:
             raise HttpFault("the connection is retired", executed=False)
         if len(self._open) >= MAX_CONNECTIONS:
-            raise HttpFault(f"{MAX_CONNECTIONS} requests are already in flight to this backend", executed=False)
+            text = f"{MAX_CONNECTIONS} requests are already in flight to this backend"
+            raise HttpFault(text, executed=False, advice="try again later, or set policy.maxConcurrency")
         loop = asyncio.get_running_loop()
+        where = f"{self._host}:{self._port}"
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await loop.create_connection(
@@ -372,15 +395,20 @@ class HttpClient:
                 )
         except TimeoutError:
             raise HttpFault(
-                f"no connection to {self._host}:{self._port} within {self._connect_timeout:g} s", executed=False
+                f"no connection to {where} within {self._connect_timeout:g} s",
+                executed=False,
+                advice="check that it is up and nothing on the way drops packets, or raise policy.timeouts.connect",
             ) from None
+        except ssl.SSLCertVerificationError as error:
+            advice = "check the host name in the URL and caBundleRef"
+            raise HttpFault(f"{where}: {cause_of(error)}", executed=False, advice=advice) from error
         except ssl.SSLError as error:
-            raise HttpFault(
-                f"TLS with {self._host}:{self._port} failed: {error.reason or error}", executed=False
-            ) from error
+            advice = "check whether the port speaks TLS"
+            raise HttpFault(f"{where}: {cause_of(error)}", executed=False, advice=advice) from error
         except OSError as error:
-            cause = error.strerror or str(error)
-            raise HttpFault(f"cannot connect to {self._host}:{self._port}: {cause}", executed=False) from error
+            found = not isinstance(error, socket.gaierror)
+            advice = "check that it is up and listens at this address" if found else "check the host name in the URL"
+            raise HttpFault(f"cannot connect to {where}: {cause_of(error)}", executed=False, advice=advice) from error
         self._open.add(connection)
         return connection
 
@@ -439,12 +467,13 @@ class _Inflate:
         try:
             out = self._zlib.decompress(data, self._limit - self._size + 1)
         except zlib.error as error:
-            raise HttpFault(f"the compressed answer is damaged ({error})", executed=True) from error
+            raise HttpFault(f"the compressed answer is damaged ({error})", executed=True, advice=ENCODED) from error
         self._size += len(out)
         if self._size > self._limit:
-            raise BodyTooLarge(f"the answer inflates to more than {self._limit} bytes", executed=True)
+            raise BodyTooLarge(f"the answer inflates to more than {self._limit} bytes", executed=True, advice=TOO_MUCH)
         return out
 
 
 def _because(error: Exception | None) -> str:
-    return f" ({error})" if error is not None and str(error) else ""
+    cause = cause_of(error) if isinstance(error, OSError) else str(error or "")
+    return f" ({cause})" if cause else ""

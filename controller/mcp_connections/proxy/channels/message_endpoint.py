@@ -101,7 +101,7 @@ class MessageEndpoint:
                 response.release()
                 url = target
         except HttpFault as fault:
-            raise Unreachable(f"{self._where}: {fault}", executed=fault.executed) from None
+            raise Unreachable(f"{self._where}: {fault.advised}", executed=fault.executed) from None
         except RedirectRefused as refused:
             raise fault_of(refused, self._where, connecting=False) from None
         raise fault_of(RedirectRefused("redirects in circles"), self._where, connecting=False) from None

@@ -6,6 +6,8 @@ from typing import Final
 
 from mcp_connections.proxy.channels.redaction import Redactor
 
+ENDS_WITH: Final = "; its stderr ends with: "
+"""What comes before the tail in a message."""
 LINES: Final = 20
 BYTES: Final = 4096
 

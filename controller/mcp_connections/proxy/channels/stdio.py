@@ -19,7 +19,7 @@ from mcp_connections.proxy.channels.child_process import ChildProcess, spawn
 from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS, DuplexChannel
 from mcp_connections.proxy.channels.line_splitter import LineSplitter, OversizedLine
 from mcp_connections.proxy.channels.redaction import Redactor
-from mcp_connections.proxy.channels.stderr_tail import StderrTail
+from mcp_connections.proxy.channels.stderr_tail import ENDS_WITH, StderrTail
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class StdioChannel(DuplexChannel):
 
     def _end_of(self, child: ChildProcess, stdout: OutputPipe) -> ChannelError:
         tail = self.stderr_tail
-        stderr = f"; its stderr ends with: {tail}" if tail else "; it wrote nothing to stderr"
+        stderr = f"{ENDS_WITH}{tail}" if tail else "; it wrote nothing to stderr"
         code = child.returncode
         if code is None:
             pipe = "stdout" if stdout.closed.done() else "stdin"

@@ -159,7 +159,9 @@ class RequestPolicies:
             async with asyncio.timeout_at(begun + self._timeouts.max):
                 return await attempt()
         except TimeoutError:
-            raise TimedOut(f"no answer within {self._timeouts.max:g} s in all") from None
+            raise TimedOut(
+                f"no answer within {self._timeouts.max:g} s in all; raise policy.timeouts.max to allow more"
+            ) from None
 
 
 def bucket(limit: RateLimit) -> TokenBucket:

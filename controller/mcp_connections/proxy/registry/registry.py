@@ -229,6 +229,7 @@ class Registry:
             mounts=tuple(mount.report(tuple(clashes.get(id(mount), ())[:100])) for mount in self._mounts.values()),
             retired=self._retired_reports(),
             rejected=self._desired.rejected,
+            disabled=self._desired.disabled,
         )
 
     def _retired_reports(self) -> tuple[RetiredMount, ...]:

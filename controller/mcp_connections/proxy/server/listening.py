@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -46,7 +47,8 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int, option: str) -> socket.socket:
-    """A listening socket; ``port`` 0 takes a free one. ``option`` is what the user changes if the port is taken.
+    """A listening socket; ``port`` 0 takes a free one. ``option`` is what the user changes if the port cannot be had;
+    where it is the address that cannot, that is ``--host``.
 
     Raises PortError.
     """
@@ -62,7 +64,10 @@ def bind(host: str, port: int, option: str) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise PortError(f"cannot listen at {host}:{port}: {cause}; choose another {option}") from error
+        advice = f"choose another {option}"
+        if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
+            advice = "give --host an address of this machine, such as 127.0.0.1"
+        raise PortError(f"cannot listen at {host}:{port}: {cause}; {advice}") from error
     listener.setblocking(False)
     return listener
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -100,6 +101,8 @@ class UpstreamSession(ABC):
         self._events = events
         self._last_id = 0
         self._progress: dict[int, _Progress] = {}
+        self._asked: weakref.WeakSet[asyncio.Timeout] = weakref.WeakSet()
+        """Deadlines of the requests on whose behalf the backend asked the client something last."""
         self._shared = SharedStream(timeouts.max)
         self._background: set[asyncio.Task[None]] = set()
         self.fault: ChannelError | None = None
@@ -149,8 +152,10 @@ class UpstreamSession(ABC):
             raise unsent(self.fault)
         message = dict(message)  # the caller may have to send it again in another session
         request_id = self._next_id()
+        deadline = asyncio.timeout(self._timeouts.request)
+        unmoved = deadline.when()
         try:
-            async with asyncio.timeout(self._timeouts.request) as deadline:
+            async with deadline:
                 if (meta := _meta_with_progress(message)) is not None:
                     self._watch_progress(request_id, message, meta, scope, deadline)
                 if self.shares_stream:
@@ -159,7 +164,8 @@ class UpstreamSession(ABC):
         except TimeoutError:
             self._shared.give_up(request_id)
             self._abandon(request_id, "timed out")
-            raise TimedOut(f"no answer within {self._waited(request_id)}") from None
+            progress = self._progress.get(request_id)
+            raise TimedOut(f"no answer within {self._waited(deadline, progress, unmoved)}") from None
         except asyncio.CancelledError:
             self._shared.give_up(request_id)
             self._abandon(request_id, "cancelled by the client")
@@ -217,10 +223,16 @@ class UpstreamSession(ABC):
         params["_meta"] = Raw(jsonrpc.encode(meta))
         message["params"] = Raw(jsonrpc.encode(params))
 
-    def _waited(self, request_id: int) -> str:
-        if request_id in self._progress:
-            return f"{self._timeouts.request:g} s of the last progress, or {self._timeouts.max:g} s in all"
-        return f"{self._timeouts.request:g} s"
+    def _waited(self, deadline: asyncio.Timeout, progress: _Progress | None, unmoved: float | None) -> str:
+        """Which limit ended the wait, and how to have more."""
+        request, most = f"{self._timeouts.request:g} s", f"{self._timeouts.max:g} s"
+        if deadline in self._asked:
+            return f"{most} of the backend's last question; raise policy.timeouts.max to allow more"
+        if deadline.when() == unmoved:
+            return f"{request}; raise policy.timeouts.request to allow more"
+        if progress is not None and deadline.when() == progress.latest:
+            return f"{most} in all, whatever its progress; raise policy.timeouts.max to allow more"
+        return f"{request} of the last progress; raise policy.timeouts.request to allow more"
 
     def _abandon(self, request_id: int, reason: str) -> None:
         params = b'{"requestId":%d,"reason":%s}' % (request_id, jsonrpc.encode(reason))
@@ -298,6 +310,7 @@ class UpstreamSession(ABC):
     def _await_person(self, deadline: asyncio.Timeout) -> None:
         # Someone is being asked, and people take longer than servers do.
         if not deadline.expired():
+            self._asked.add(deadline)
             deadline.reschedule(asyncio.get_running_loop().time() + self._timeouts.max)
 
     def _progressed(self, message: Envelope) -> None:
@@ -310,6 +323,7 @@ class UpstreamSession(ABC):
             return  # basic/utilities/progress: only tokens of active requests may be used
         now = asyncio.get_running_loop().time()
         if not entry.deadline.expired():
+            self._asked.discard(entry.deadline)
             entry.deadline.reschedule(min(now + self._timeouts.request, entry.latest))
         if entry.scope is not None:
             params["progressToken"] = entry.token
