@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mcp_connections.operator.labels import object_labels, owner_of, selector_labels, workload_name
 from mcp_connections.operator.mount_secrets import MAX_PARTS
-from mcp_connections.operator.workload import endpoint, workload
+from mcp_connections.operator.workload import LINGER_SECONDS, endpoint, workload
+from mcp_connections.proxy.process import END_SECONDS
 from tests.operator.resources import mcp_proxy
 
 IMAGE = "registry.example/mcp-connections:1"
@@ -72,9 +73,12 @@ def test_all_parts_of_the_mounts_are_looked_for_and_only_the_first_is_needed() -
     assert [source["secret"].get("optional", False) for source in sources] == [False] + [True] * (MAX_PARTS - 1)
 
 
-def test_a_pod_outlives_the_drain_timeout() -> None:
-    assert pod_spec(drainTimeout="90s")["terminationGracePeriodSeconds"] > 90
-    assert pod_spec(drainTimeout="0s")["terminationGracePeriodSeconds"] > 0
+@pytest.mark.parametrize("seconds", [0, 90])
+def test_a_pod_is_given_the_drain_timeout_and_the_time_around_it(seconds: int) -> None:
+    pod = pod_spec(drainTimeout=f"{seconds}s")
+
+    assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": LINGER_SECONDS}}}
+    assert pod["terminationGracePeriodSeconds"] > LINGER_SECONDS + seconds + END_SECONDS
 
 
 def test_replicas_are_left_to_others_unless_given() -> None:
