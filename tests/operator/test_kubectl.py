@@ -79,7 +79,8 @@ async def test_k8s_23_there_is_something_to_see_until_the_last_moment(world: Wor
         live = await world.until_condition("held", "Mounted", "False", "Terminating")
     assert "metadata.finalizers" in condition(live, "Ready")["message"]
     events = await world.cluster.list_all(EVENT, world.namespace, field_selector="involvedObject.name=held")
-    assert [(event["type"], event["reason"]) for event in events] == [("Normal", "Ready"), ("Normal", "Terminating")]
+    told = sorted((event["type"], event["reason"]) for event in events)  # a list is by name, not by time
+    assert told == [("Normal", "Ready"), ("Normal", "Terminating")]
     await world.kubectl("patch", "mcpc", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     await world.kubectl("wait", "--for=delete", "mcpc/held", "--timeout=20s")
 
