@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.registry import control, turns
 from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
 from tests.proxy.desired import http
@@ -122,3 +123,37 @@ async def test_those_that_failed_before_leave_turns_to_the_others(monkeypatch: p
         for _ in range(2 * turns.AT_ONCE):
             async with origin.to_connect(again=True):
                 pass
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("http://h/a", "http://u:p@H:80/b?c", True),
+        ("https://h/", "https://h:443/", True),
+        ("https://h/", "http://h/", False),
+        ("http://h:8080/", "http://h/", False),
+        ("http://h:x/", "http://h:y/", False),
+    ],
+)
+def test_turns_are_those_of_an_origin(one: str, other: str, same: bool) -> None:
+    by_origin = turns.TurnsByOrigin()
+    held = by_origin.at(HttpServer(url=one))
+    assert (by_origin.at(HttpServer(url=other)) is held) is same
+
+
+async def test_a_check_does_not_wait_for_its_turn_for_ever(
+    proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(turns, "PING_TURN", 60.0)
+    await proxy.apply(*(http(name, backend.url) for name in NAMES))
+    await proxy.until_ready(*NAMES)
+
+    async def silent(seen: Seen) -> HttpAnswer | None:
+        await asyncio.Event().wait()
+        return None
+
+    backend.intercept = silent
+    health = await proxy.process.check_health()
+    assert {each.healthy for each in health} == {False}
+    assert any("its turn to be pinged did not come within 0.2 s" in each.message for each in health)

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 HEALTH_INTERVAL: Final = 15.0
 PING_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 15.0
+"""What somebody waits who asks whether the backend answers, its turn included."""
 DISCOVERY_SECONDS: Final = 30.0
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
@@ -311,7 +313,14 @@ class Control:
         session = self._session
         if session is None:
             raise ChannelError(self.message)
-        return await self._ping(session)
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                return await self._ping(session)
+        except TimeoutError:
+            raise TimedOut(
+                f"its turn to be pinged did not come within {CHECK_SECONDS:g} s: others wait for the same server; look"
+                " into its log, and check again later"
+            ) from None
 
     def notice(self, notice: Notice) -> None:
         """Something was seen: the lists changed, or a call failed on the way. Look at once."""

@@ -33,6 +33,9 @@ PING_TURN: Final = 1.0
 """Seconds after which the next may ping though there is no answer yet: of many connections to a server that has gone
 quiet the last has to learn of it soon, too."""
 
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_Origin = tuple[str, str, int | None]
+
 
 class Turns:
     """The turns at one origin (RFC 6454), or those of nobody else. First come, first served."""
@@ -87,15 +90,22 @@ class TurnsByOrigin:
     """The turns of all origins that anybody connects to."""
 
     def __init__(self) -> None:
-        self._turns: weakref.WeakValueDictionary[tuple[str, str], Turns] = weakref.WeakValueDictionary()
+        self._turns: weakref.WeakValueDictionary[_Origin, Turns] = weakref.WeakValueDictionary()
 
     def at(self, server: Server) -> Turns:
         """The turns at the origin of ``server``. A command is started for one connection alone."""
         if isinstance(server, StdioServer):
             return Turns()
-        parts = urlsplit(server.url)
-        origin = (parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower())
+        origin = _origin(server.url)
         turns = self._turns.get(origin)
         if turns is None:
             turns = self._turns[origin] = Turns()
         return turns
+
+
+def _origin(url: str) -> _Origin:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        return "", url, None  # of no use; connecting says why
