@@ -20,7 +20,7 @@ from mcp_connections.proxy.bridge.shared_program import SharedProgram
 from mcp_connections.proxy.channels.bridge_faults import told
 from mcp_connections.proxy.channels.channel import ChannelError, TimedOut, unsent
 from mcp_connections.proxy.channels.connecting import STDIO_HANDSHAKE_SECONDS
-from mcp_connections.proxy.downstream.listening_stream import send_stream
+from mcp_connections.proxy.downstream.listening_stream import require_streams, serve_stream
 from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body, require_json, wrong_method
 from mcp_connections.proxy.downstream.request_stream import Reachable, RequestStream, send_body
 from mcp_connections.proxy.downstream.running_requests import forgive_cancellation
@@ -102,14 +102,8 @@ class BridgeEndpoint:
         raise refusal
 
     async def _get(self, headers: Headers, receive: Receive, send: Send) -> None:
-        if not accepts_streams(headers):
-            raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
-        session = self._session(headers)
-        queue, access = session.open_stream(), self.access
-        try:
-            await send_stream(queue, receive, send, admitted=lambda: self.access == access)
-        finally:
-            session.close_stream(queue)
+        require_streams(headers)
+        await serve_stream(self._session(headers), receive, send, access=lambda: self.access)
 
     async def _post(self, headers: Headers, receive: Receive, send: Send) -> None:
         require_json(headers)

@@ -16,7 +16,7 @@ from mcp_connections.proxy.access.client_access import METADATA_PATH, Principal
 from mcp_connections.proxy.access.entrance import Entrance, Headers, Refusal
 from mcp_connections.proxy.downstream.client_session import ClientSession, SessionTable, TooManySessions
 from mcp_connections.proxy.downstream.leaving import RETRY_AFTER, STOPPING, Leaving
-from mcp_connections.proxy.downstream.listening_stream import send_stream
+from mcp_connections.proxy.downstream.listening_stream import require_streams, serve_stream
 from mcp_connections.proxy.downstream.relay import Relay, negotiate
 from mcp_connections.proxy.downstream.replica import HOP_HEADER, Replica
 from mcp_connections.proxy.downstream.request_body import accepts_streams, read_body, require_json, wrong_method
@@ -331,12 +331,6 @@ class Endpoint:
     # GET
 
     async def _get(self, visit: Visit, receive: Receive, send: Send) -> None:
-        if not accepts_streams(visit.headers):
-            raise Refusal(406, INVALID_REQUEST, "GET opens an event stream; Accept must include text/event-stream")
+        require_streams(visit.headers)
         client = self._staying_session(visit)
-        queue = client.open_stream()
-        access = self._registry.access
-        try:
-            await send_stream(queue, receive, send, admitted=lambda: self._registry.access == access)
-        finally:
-            client.close_stream(queue)
+        await serve_stream(client, receive, send, access=lambda: self._registry.access)
