@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NotRequired, TypedDict, TypeVar, Unpack
 
 from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.channels.backend_client import BackendClient, secrets_of, shown_url
@@ -15,25 +15,28 @@ from mcp_connections.proxy.channels.token_keeper import TokenKeeper
 Answer = TypeVar("Answer")
 
 
+class Settings(TypedDict):
+    """How a server is talked to."""
+
+    connection: str
+    connect_timeout: float
+    """Seconds."""
+    message_limit: NotRequired[int]
+    """Bytes."""
+    keeper: NotRequired[TokenKeeper | None]
+    """Has the credential where that is none of the configured headers."""
+
+
 class RemoteDuplexChannel(DuplexChannel):
     """A duplex channel to ``server``."""
 
-    def __init__(
-        self,
-        server: HttpServer,
-        *,
-        connection: str,
-        connect_timeout: float,
-        message_limit: int = MESSAGE_LIMIT,
-        keeper: TokenKeeper | None = None,
-    ) -> None:
-        """``connect_timeout`` in seconds, ``message_limit`` in bytes. ``keeper`` has the credential where that is none
-        of the configured headers."""
+    def __init__(self, server: HttpServer, **settings: Unpack[Settings]) -> None:
+        keeper = settings.get("keeper")
         super().__init__(
-            connection=connection,
+            connection=settings["connection"],
             place=shown_url(server.url),
-            connect_timeout=connect_timeout,
-            message_limit=message_limit,
+            connect_timeout=settings["connect_timeout"],
+            message_limit=settings.get("message_limit", MESSAGE_LIMIT),
             redactor=Redactor(secrets_of(server)) if keeper is None else keeper.redactor,
         )
         self._server = server

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from typing import Unpack
 
 import aiohttp
 from yarl import URL
@@ -32,10 +33,9 @@ from mcp_connections.proxy.channels.channel import (
     TimedOut,
     Unreachable,
 )
-from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
+from mcp_connections.proxy.channels.duplex import WRITE_SECONDS
 from mcp_connections.proxy.channels.message_endpoint import MessageEndpoint
-from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
-from mcp_connections.proxy.channels.token_keeper import TokenKeeper
+from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel, Settings
 from mcp_connections.proxy.wire.event_stream import EventStreamParser, EventTooLarge, ServerSentEvent
 from mcp_connections.proxy.wire.jsonrpc import Envelope
 
@@ -48,23 +48,9 @@ class SseChannel(RemoteDuplexChannel):
     post_seconds = WRITE_SECONDS
     """How long a POST may take once nothing waits for its answer on the stream."""
 
-    def __init__(
-        self,
-        server: HttpServer,
-        *,
-        connection: str,
-        connect_timeout: float,
-        message_limit: int = MESSAGE_LIMIT,
-        keeper: TokenKeeper | None = None,
-    ) -> None:
-        super().__init__(
-            server,
-            connection=connection,
-            connect_timeout=connect_timeout,
-            message_limit=message_limit,
-            keeper=keeper,
-        )
-        self.forwarding = forwarding_to(server, connection)
+    def __init__(self, server: HttpServer, **settings: Unpack[Settings]) -> None:
+        super().__init__(server, **settings)
+        self.forwarding = forwarding_to(server, settings["connection"])
         self._stream: aiohttp.ClientResponse | None = None
         self._endpoint: asyncio.Future[MessageEndpoint] | None = None
         self._posts: set[asyncio.Task[None]] = set()

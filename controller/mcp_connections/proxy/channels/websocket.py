@@ -7,7 +7,7 @@ still follow.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Unpack
 
 import aiohttp
 from aiohttp import WSCloseCode, WSMsgType
@@ -21,9 +21,8 @@ from mcp_connections.proxy.channels.backend_client import (
     refusal,
 )
 from mcp_connections.proxy.channels.channel import ChannelError, ProtocolViolation, TimedOut, Unreachable
-from mcp_connections.proxy.channels.duplex import MESSAGE_LIMIT, WRITE_SECONDS
-from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel
-from mcp_connections.proxy.channels.token_keeper import TokenKeeper
+from mcp_connections.proxy.channels.duplex import WRITE_SECONDS
+from mcp_connections.proxy.channels.remote_duplex import RemoteDuplexChannel, Settings
 
 SUBPROTOCOL: Final = "mcp"
 
@@ -37,22 +36,8 @@ class WebSocketChannel(RemoteDuplexChannel):
     """A ping after so long a silence; no pong within half of it is a loss."""
     write_seconds = WRITE_SECONDS
 
-    def __init__(
-        self,
-        server: HttpServer,
-        *,
-        connection: str,
-        connect_timeout: float,
-        message_limit: int = MESSAGE_LIMIT,
-        keeper: TokenKeeper | None = None,
-    ) -> None:
-        super().__init__(
-            server,
-            connection=connection,
-            connect_timeout=connect_timeout,
-            message_limit=message_limit,
-            keeper=keeper,
-        )
+    def __init__(self, server: HttpServer, **settings: Unpack[Settings]) -> None:
+        super().__init__(server, **settings)
         self._socket: Socket | None = None
         self._turn = asyncio.Lock()
 
