@@ -72,6 +72,12 @@ class HttpAnswer:
 Intercept = Callable[[Seen], Awaitable[HttpAnswer | None]]
 
 
+async def hang(_seen: Seen) -> HttpAnswer | None:
+    """An Intercept: nothing is ever answered."""
+    await asyncio.Event().wait()
+    return None
+
+
 class ScriptedBackend:
     """One backend. Serve it with ``serving``; its members may be changed at any time."""
 

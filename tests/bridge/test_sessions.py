@@ -16,7 +16,7 @@ from mcp_connections.proxy.channels.channel import Exited
 from mcp_connections.proxy.channels.exits import Exits
 from tests.bridge.serving import TOKEN, bridged
 from tests.proxy.running import RunningProxy, eventually, running_proxy
-from tests.proxy.stdio_children import CHILD, is_gone, whoami
+from tests.proxy.stdio_children import CHILD, crash, is_gone, whoami
 
 SILENT = ("-c", "import sys; sys.stdin.readline(); sys.stderr.write('no license: s3cret-key\\n'); sys.exit(7)")
 
@@ -48,14 +48,7 @@ async def test_a_process_that_dies_in_a_call_fails_it_with_exit_code_and_stderr_
         await proxy.apply(spec)
         await proxy.until_ready("one")
         client = await proxy.client()
-        before = await whoami(client)
-        error = (await client.call("one_crash")).error
-        assert error["data"] == {"connection": "team/one", "reason": "Exited"}
-        assert "exited with code 3" in error["message"]
-        assert "about to crash" in error["message"]
-        after = await whoami(client)
-        assert after["calls"] == 1
-        assert after["pids"] != before["pids"]
+        await crash(client)
         assert proxy.report("one").ready, "the crash was in the client's session, not in the proxy's own"
         report = proxy.report("one")
         assert report.exits == 1

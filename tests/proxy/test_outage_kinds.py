@@ -12,7 +12,7 @@ import pytest
 
 from mcp_connections.mounts.spec import Timeouts
 from mcp_connections.proxy.registry import control
-from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
+from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen, hang
 from tests.proxy.client import Client
 from tests.proxy.conftest import MakeBackend
 from tests.proxy.desired import http
@@ -51,11 +51,6 @@ async def black_holed(backend: ScriptedBackend) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def half_open(backend: ScriptedBackend) -> AsyncIterator[None]:
     """Connections stay, and new ones are accepted, but nothing is answered any more."""
-
-    async def hang(seen: Seen) -> HttpAnswer | None:
-        await asyncio.Event().wait()
-        return None
-
     backend.intercept = hang
     yield
     backend.intercept = None

@@ -15,15 +15,10 @@ from mcp_connections.mounts.spec import CatalogPolicy, Timeouts
 from mcp_connections.proxy.process import ProxyProcess
 from mcp_connections.proxy.registry import control, registry
 from tests.backends.http_server import free_socket
-from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
+from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen, hang
 from tests.proxy.conftest import MakeBackend
 from tests.proxy.desired import http, key
 from tests.proxy.running import RunningProxy, eventually, running_proxy
-
-
-async def hang(seen: Seen) -> HttpAnswer | None:
-    await asyncio.Event().wait()
-    return None
 
 
 async def fail(seen: Seen) -> HttpAnswer | None:

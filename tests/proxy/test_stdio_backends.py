@@ -14,7 +14,7 @@ import pytest
 from mcp_connections.proxy.registry import control
 from tests.proxy.desired import stdio
 from tests.proxy.running import RunningProxy, eventually
-from tests.proxy.stdio_children import CHILD, is_gone, whoami
+from tests.proxy.stdio_children import CHILD, crash, is_gone, whoami
 
 
 async def test_each_client_has_a_process_of_its_own_that_ends_with_its_session(proxy: RunningProxy) -> None:
@@ -44,15 +44,7 @@ async def test_a_process_that_dies_in_a_call_fails_it_with_exit_code_and_stderr_
     await proxy.apply(stdio("one", *CHILD))
     await proxy.until_ready("one")
     client = await proxy.client()
-    before = await whoami(client)
-    async with asyncio.timeout(20):
-        error = (await client.call("one_crash")).error
-    assert error["data"] == {"connection": "team/one", "reason": "Exited"}
-    assert "exited with code 3" in error["message"]
-    assert "about to crash" in error["message"]
-    after = await whoami(client)
-    assert after["calls"] == 1
-    assert after["pids"] != before["pids"]
+    await crash(client)
     assert proxy.report("one").ready, "the crash was in the client's session, not in the proxy's own"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_connections.mounts.spec import HttpServer
 from mcp_connections.proxy.registry import control, turns
-from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen
+from tests.backends.scripted import HttpAnswer, ScriptedBackend, Seen, hang
 from tests.proxy.desired import http
 from tests.proxy.running import RunningProxy, eventually
 
@@ -55,12 +55,7 @@ async def test_the_last_of_many_learns_of_an_outage_too(
     monkeypatch.setattr(turns, "PING_TURN", 0.05)
     await proxy.apply(*(http(name, backend.url) for name in NAMES))
     await proxy.until_ready(*NAMES)
-
-    async def silent(seen: Seen) -> HttpAnswer | None:
-        await asyncio.Event().wait()
-        return None
-
-    backend.intercept = silent
+    backend.intercept = hang
     asked = len(backend.requests)
     await eventually(lambda: len({seen.session for seen in backend.requests[asked:]}) == MANY)
 
@@ -87,13 +82,8 @@ async def test_one_origin_does_not_wait_for_another(
     proxy: RunningProxy, backend: ScriptedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "STALLED", 3600.0)
-
-    async def silent(seen: Seen) -> HttpAnswer | None:
-        await asyncio.Event().wait()
-        return None
-
     other = ScriptedBackend()
-    other.intercept = silent
+    other.intercept = hang
     async with other.serving():
         await proxy.apply(*(http(name, other.url) for name in NAMES), http("last", backend.url))
         await proxy.until_ready("last")
@@ -148,12 +138,7 @@ async def test_a_check_does_not_wait_for_its_turn_for_ever(
     monkeypatch.setattr(turns, "PING_TURN", 60.0)
     await proxy.apply(*(http(name, backend.url) for name in NAMES))
     await proxy.until_ready(*NAMES)
-
-    async def silent(seen: Seen) -> HttpAnswer | None:
-        await asyncio.Event().wait()
-        return None
-
-    backend.intercept = silent
+    backend.intercept = hang
     health = await proxy.process.check_health()
     assert {each.healthy for each in health} == {False}
     assert any("its turn to be pinged did not come within 0.2 s" in each.message for each in health)
